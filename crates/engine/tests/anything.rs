@@ -2,12 +2,15 @@
 //! client is served. The fuzz target `broker` does the same with bytes, for longer.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "world/seat.rs"]
+mod seat;
+
 use broker::{Limits, Settings};
 use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
 use engine::testing::Log;
 use engine::{BrokerNode, Node};
 use proptest::prelude::*;
-use simulation::Wires;
+use seat::Seat;
 use wire::{
     Announce, ClockDifference, Decoded, Effects, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
     MessageFlags, MessageKind, Outbox, Protocol, Received, Register, Secret, Standing, Trouble, decode,
@@ -35,9 +38,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 struct Stand {
-    now: Time,
-    node: BrokerNode<Log>,
-    net: Wires,
+    seat: Seat<BrokerNode<Log>>,
 }
 
 impl Stand {
@@ -46,44 +47,42 @@ impl Stand {
         let limits =
             Limits { streams: 100, store_bytes: 1 << 20, deferred_per_subscriber: 8, ..Default::default() };
         let settings = Settings { limits, ..Settings::new("tried", NodeId(50), now) };
-        let mut bench = Stand { now, node: BrokerNode::new(settings, Log::default()), net: Wires::default() };
-        (0..LINKS + 1).for_each(|link| bench.accept(LinkId(link)));
+        let mut bench = Stand { seat: Seat::new(BrokerNode::new(settings, Log::default()), now) };
+        let accepted = LinkChange::Accepted(Protocol::Verge);
+        (0..LINKS + 1).for_each(|_| _ = bench.seat.open(accepted));
         bench
     }
 
-    fn accept(&mut self, link: LinkId) {
-        self.net.forget(link);
-        self.node.handle_link(self.now, link, LinkChange::Accepted(Protocol::Verge), &mut self.net);
-    }
-
     fn feed(&mut self, link: LinkId, outbox: &mut Outbox) {
-        let bytes = outbox.unsent().to_vec();
-        self.node.handle_bytes(self.now, link, &bytes, &mut self.net);
-        while self.node.run(self.now, &mut self.net) {}
+        self.seat.bring(link, outbox.unsent());
+        self.seat.rest();
         self.settle();
     }
 
+    /// Whoever is not wanted comes again, and nobody is where the node wants to connect to.
     fn settle(&mut self) {
-        for link in self.net.take_ended() {
-            self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.net);
-            self.accept(link);
-        }
-        for peer in std::mem::take(&mut self.net.dials) {
-            self.node.handle_dial_failed(self.now, peer, false, &mut self.net);
+        let (ended, dials) = (self.seat.wires.take_ended(), std::mem::take(&mut self.seat.wires.dials));
+        ended.iter().for_each(|link| self.seat.reopen(*link, LinkChange::Accepted(Protocol::Verge)));
+        dials.iter().for_each(|peer| self.seat.dial_failed(*peer, false));
+        if !ended.is_empty() || !dials.is_empty() {
+            self.seat.rest();
         }
     }
 
     fn pass(&mut self, span: Span) {
-        self.now = self.now + span;
+        self.seat.now = self.seat.now + span;
         for _ in 0..20 {
-            if self.node.next_deadline() > self.now {
+            if self.seat.node.next_deadline() > self.seat.now {
                 return;
             }
-            self.node.handle_timeout(self.now, &mut self.net);
+            self.seat.rest();
             self.settle();
         }
         // Something that is due must be done and then no longer be due, or a driver would never sleep.
-        assert!(self.node.next_deadline() > self.now, "the broker asks to be woken again and again");
+        assert!(
+            self.seat.node.next_deadline() > self.seat.now,
+            "the broker asks to be woken again and again"
+        );
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each frame")]
@@ -157,7 +156,7 @@ impl Stand {
                     &Frame::PollReply { number: 1 }
                 });
             }
-            31 => self.net.hang_up(link),
+            31 => self.seat.wires.hang_up(link),
             32 => self.pass(Span::millis(i64::from(step.number % 3_000))),
             33 => {
                 let bytes = [7; 50];
@@ -176,7 +175,7 @@ impl Stand {
                     _ => Frame::RelayEnd { channel: step.number },
                 });
             }
-            _ => self.node.handle_link(self.now, link, LinkChange::Drained, &mut self.net),
+            _ => self.seat.node.handle_link(self.seat.now, link, LinkChange::Drained, &mut self.seat.wires),
         }
         self.feed(link, &mut out);
     }
@@ -250,11 +249,11 @@ proptest! {
             bench.step(step);
         }
         // Everybody leaves; after a while the broker serves again, whatever it was told.
-        (0..LINKS).for_each(|link| bench.net.hang_up(LinkId(link)));
+        (0..LINKS).for_each(|link| bench.seat.wires.hang_up(LinkId(link)));
         bench.settle();
         (0..400).for_each(|_| bench.pass(Span::millis(20)));
         let good = LinkId(LINKS);
-        bench.net.hang_up(good);
+        bench.seat.wires.hang_up(good);
         bench.settle();
         let mut out = Outbox::default();
         let name = "good";
@@ -263,10 +262,10 @@ proptest! {
         out.push(&Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "good" });
         let contract = Some(Contract::every(Span::millis(50)).retain(2));
         out.push(&Frame::Register(Register { stream: 0, incarnation: 1, contract, topic: "good" }));
-        let created = bench.now;
+        let created = bench.seat.now;
         out.push_message(MessageKind::Publish, &Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created, payload: b"served" });
         bench.feed(good, &mut out);
-        let bytes = bench.net.outbox(good).unsent().to_vec();
+        let bytes = bench.seat.wires.outbox(good).unsent().to_vec();
         let (mut rest, mut served) = (&bytes[..], false);
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             if let Frame::Deliver(mut run) = frame {
@@ -274,7 +273,7 @@ proptest! {
             }
             rest = &rest[used..];
         }
-        prop_assert!(bench.node.broker().is_primary(), "nobody else is there");
+        prop_assert!(bench.seat.node.broker().is_primary(), "nobody else is there");
         prop_assert!(served);
     }
 }

@@ -10,14 +10,13 @@ use engine::testing::Log;
 use engine::{BrokerNode, Node};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, connect, encode_3, publish, v3};
-use simulation::Wires;
-use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use wire::{
     Decoded, Farewell, FarewellReason, Frame, LinkChange, LinkId, Message, MessageFlags, MessageKind, Outbox,
     Protocol, Register, Standing, decode,
 };
 use world::alone::hello;
+use world::seat::Seat;
 use world::{START, settings};
 
 /// Topics that a command concerns.
@@ -26,12 +25,7 @@ const TOPICS: usize = 1_000;
 const PER_TURN_MAX: usize = 2 * UNITS_PER_SLICE;
 
 struct Host {
-    node: BrokerNode<Log>,
-    net: Wires,
-    now: Time,
-    links: u32,
-    /// What has come on each connection and was not consumed.
-    kept: BTreeMap<LinkId, Vec<u8>>,
+    seat: Seat<BrokerNode<Log>>,
     turns: usize,
     /// The publisher and the subscriber of the topic that is watched, and the messages so far.
     watched: Option<(LinkId, LinkId, u64)>,
@@ -45,17 +39,10 @@ impl Host {
         let gateway = world::mqtt::gateway(0, NodeId(7), |settings| {
             settings.limits.subscriptions_per_session = 2 * TOPICS;
         });
-        let mut host = Host {
-            node: BrokerNode::new(settings, Log::default()).with_gateway(gateway),
-            net: Wires::default(),
-            now: START,
-            links: 0,
-            kept: BTreeMap::new(),
-            turns: 0,
-            watched: None,
-        };
-        while !host.node.broker().is_primary() {
-            host.now = host.now.max(host.node.next_deadline());
+        let node = BrokerNode::new(settings, Log::default()).with_gateway(gateway);
+        let mut host = Host { seat: Seat::new(node, START), turns: 0, watched: None };
+        while !host.seat.node.broker().is_primary() {
+            host.seat.now = host.seat.now.max(host.seat.node.next_deadline());
             host.turn();
         }
         host.watch();
@@ -63,10 +50,7 @@ impl Host {
     }
 
     fn accept(&mut self, protocol: Protocol) -> LinkId {
-        let link = LinkId(self.links);
-        self.links += 1;
-        self.node.handle_link(self.now, link, LinkChange::Accepted(protocol), &mut self.net);
-        link
+        self.seat.open(LinkChange::Accepted(protocol))
     }
 
     fn client(&mut self, name: &str) -> LinkId {
@@ -80,7 +64,7 @@ impl Host {
     fn tell(&mut self, link: LinkId, frames: &[Frame<'_>]) {
         let mut outbox = Outbox::default();
         frames.iter().for_each(|frame| outbox.push(frame));
-        self.kept.entry(link).or_default().extend_from_slice(outbox.unsent());
+        self.seat.kept.entry(link).or_default().extend_from_slice(outbox.unsent());
     }
 
     /// A topic of somebody who has nothing to do with all the others.
@@ -95,56 +79,27 @@ impl Host {
         self.watched = Some((publisher, subscriber, 0));
     }
 
-    /// One turn, as drivers take it: what has come is read, the node runs, what waits is presented again, and what is due is done.
     fn turn(&mut self) {
         self.turns += 1;
-        let ready: Vec<LinkId> =
-            self.kept.keys().copied().filter(|link| !self.net.held.contains(link)).collect();
-        for link in ready {
-            self.present(link);
-            self.node.run(self.now, &mut self.net);
-        }
-        self.tell_news();
-        while self.node.run(self.now, &mut self.net) {}
-        self.tell_news();
-        if self.node.next_deadline() <= self.now {
-            self.node.handle_timeout(self.now, &mut self.net);
-            self.node.run(self.now, &mut self.net);
-        }
-        self.now = self.now + Span::micros(100);
-    }
-
-    fn tell_news(&mut self) {
-        while let Some(link) = self.net.again.pop() {
-            self.present(link);
-        }
-    }
-
-    fn present(&mut self, link: LinkId) {
-        self.net.held.remove(&link);
-        let Some(mut bytes) = self.kept.remove(&link) else { return };
-        let used = self.node.handle_bytes(self.now, link, &bytes, &mut self.net);
-        bytes.drain(..used);
-        if !bytes.is_empty() {
-            self.kept.insert(link, bytes);
-        }
+        self.seat.turn();
+        self.seat.now = self.seat.now + Span::micros(100);
     }
 
     /// Turns until nothing waits.
     fn rest(&mut self) {
-        while !self.kept.is_empty() || self.is_busy() {
+        while !self.seat.kept.is_empty() || self.is_busy() {
             self.turn();
         }
         self.turn();
     }
 
     fn is_busy(&self) -> bool {
-        self.node.next_deadline() == Time::ZERO || !self.net.again.is_empty()
+        self.seat.node.next_deadline() == Time::ZERO || self.seat.is_busy()
     }
 
     /// Frames that were written on a link since the last look, by the beginning of their names.
     fn heard(&mut self, link: LinkId, name: &str) -> usize {
-        let bytes = self.net.take(link);
+        let bytes = self.seat.wires.take(link);
         let (mut rest, mut heard) = (&bytes[..], 0);
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
@@ -154,7 +109,7 @@ impl Host {
     }
 
     fn packets(&mut self, link: LinkId, kind: u8) -> usize {
-        let bytes = self.net.take(link);
+        let bytes = self.seat.wires.take(link);
         packets_in(&bytes).filter(|packet| *packet == kind).count()
     }
 
@@ -164,12 +119,12 @@ impl Host {
         let (publisher, subscriber, mut seq) = self.watched.unwrap();
         let (begun, mut so_far) = (self.turns, 0);
         self.heard(subscriber, "Deliver");
-        while so_far < done || self.is_busy() || !self.kept.is_empty() {
+        while so_far < done || self.is_busy() || !self.seat.kept.is_empty() {
             let message =
-                Message { stream: 0, flags: MessageFlags::NONE, seq, created: self.now, payload: b"m" };
+                Message { stream: 0, flags: MessageFlags::NONE, seq, created: self.seat.now, payload: b"m" };
             let mut outbox = Outbox::default();
             outbox.push_message(MessageKind::Publish, &message);
-            self.kept.entry(publisher).or_default().extend_from_slice(outbox.unsent());
+            self.seat.kept.entry(publisher).or_default().extend_from_slice(outbox.unsent());
             seq += 1;
             self.turn();
             assert_eq!(
@@ -261,15 +216,15 @@ fn one_subscription_of_everything_is_answered_when_every_topic_has_it() {
     assert!(turns >= TOPICS / PER_TURN_MAX, "in {turns} turns");
     // Whoever speaks next on that connection was behind it, and is answered now.
     let message =
-        Message { stream: 999, flags: MessageFlags::NONE, seq: 0, created: host.now, payload: b"m" };
+        Message { stream: 999, flags: MessageFlags::NONE, seq: 0, created: host.seat.now, payload: b"m" };
     let mut outbox = Outbox::default();
     outbox.push_message(MessageKind::Publish, &message);
-    host.kept.entry(publisher).or_default().extend_from_slice(outbox.unsent());
+    host.seat.kept.entry(publisher).or_default().extend_from_slice(outbox.unsent());
     host.rest();
     assert_eq!(host.heard(subscriber, "Deliver"), 1, "the last topic has it");
     host.tell(subscriber, &[Frame::Unsubscribe { number: 3 }]);
     host.turn();
-    assert!(host.node.broker().has_tasks(), "topics are cleared in slices");
+    assert!(host.seat.node.broker().has_tasks(), "topics are cleared in slices");
     host.carry_on("nothing", 0, |_| 0);
 }
 
@@ -278,8 +233,9 @@ fn a_number_that_is_used_for_another_filter_gives_up_the_first() {
     let mut host = Host::new(|settings| settings.limits.filters_per_session = 3);
     let subscriber = host.client("subscriber");
     let wish = |number, filter| Frame::Subscribe { number, needs: contract::Needs::NONE, filter };
-    let filters =
-        |host: &Host| host.node.broker().filters_of("subscriber").map(str::to_owned).collect::<Vec<String>>();
+    let filters = |host: &Host| {
+        host.seat.node.broker().filters_of("subscriber").map(str::to_owned).collect::<Vec<String>>()
+    };
     host.tell(subscriber, &[wish(0, "a"), wish(1, "b"), wish(2, "b")]);
     host.rest();
     // Again the same, one that nobody else means, and one that another number means as well.
@@ -318,8 +274,8 @@ fn a_subscriber_of_everything_that_leaves_is_forgotten_in_slices() {
     host.rest();
     host.tell(subscriber, &[Frame::Farewell(Farewell { reason: FarewellReason::Leaving, text: "" })]);
     host.turn();
-    assert!(host.node.broker().has_tasks(), "not at once");
-    assert_eq!(host.node.broker().occupancy().sessions, 1, "its name is free");
+    assert!(host.seat.node.broker().has_tasks(), "not at once");
+    assert_eq!(host.seat.node.broker().occupancy().sessions, 1, "its name is free");
     let begun = host.turns;
     host.carry_on("the end of a session", 0, |_| 0);
     assert!(host.turns - begun >= TOPICS / PER_TURN_MAX - 1);
@@ -331,16 +287,16 @@ fn streams_that_are_unregistered_or_left_end_in_slices() {
     let publisher = host.publisher();
     let frames: Vec<Frame<'_>> = (0..TOPICS as u32 / 2).map(|stream| Frame::Unregister { stream }).collect();
     host.tell(publisher, &frames);
-    let mut streams = host.node.broker().occupancy().streams;
+    let mut streams = host.seat.node.broker().occupancy().streams;
     let mut fewer = move |host: &mut Host| {
-        let now = host.node.broker().occupancy().streams;
+        let now = host.seat.node.broker().occupancy().streams;
         std::mem::replace(&mut streams, now) - now
     };
     host.carry_on("unregistered", TOPICS / 2, &mut fewer);
-    host.node.handle_link(host.now, publisher, LinkChange::Closed, &mut host.net);
-    assert!(host.node.broker().has_tasks(), "its streams lose their publisher in slices");
+    host.seat.node.handle_link(host.seat.now, publisher, LinkChange::Closed, &mut host.seat.wires);
+    assert!(host.seat.node.broker().has_tasks(), "its streams lose their publisher in slices");
     host.carry_on("left", TOPICS / 2, &mut fewer);
-    assert_eq!(host.node.broker().occupancy().streams, 1);
+    assert_eq!(host.seat.node.broker().occupancy().streams, 1);
 }
 
 #[test]
@@ -377,7 +333,7 @@ fn a_backup_that_joins_is_told_in_slices() {
     host.tell(peer, &[hello(Standing::Seeking, "b", 99, 0), Frame::Join]);
     let mut synced = 0;
     host.carry_on("joining", 2 * TOPICS, |host| {
-        let words = host.net.take(peer);
+        let words = host.seat.wires.take(peer);
         let (mut rest, mut told) = (&words[..], 0);
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
@@ -391,7 +347,7 @@ fn a_backup_that_joins_is_told_in_slices() {
 
 fn mqtt_client(host: &mut Host, name: &str) -> LinkId {
     let link = host.accept(Protocol::Mqtt);
-    host.kept.entry(link).or_default().extend(connect(Version::V311, name, false).unwrap());
+    host.seat.kept.entry(link).or_default().extend(connect(Version::V311, name, false).unwrap());
     host.rest();
     assert_eq!(host.packets(link, 2), 1, "CONNACK");
     link
@@ -400,7 +356,7 @@ fn mqtt_client(host: &mut Host, name: &str) -> LinkId {
 fn mqtt_subscribe(host: &mut Host, link: LinkId, filters: &[String]) {
     let topic_filters = filters.iter().map(|filter| (filter.as_str().into(), QoS::AtMostOnce)).collect();
     let packet = v3::Packet::Subscribe { packet_id: NonZeroU16::MIN, topic_filters };
-    host.kept.entry(link).or_default().extend(encode_3(packet).unwrap());
+    host.seat.kept.entry(link).or_default().extend(encode_3(packet).unwrap());
 }
 
 #[test]
@@ -411,16 +367,16 @@ fn one_packet_of_mqtt_with_a_thousand_filters_is_dealt_with_in_slices() {
     mqtt_subscribe(&mut host, link, &topics());
     let mut before = 0;
     host.carry_on("filters", TOPICS, |host| {
-        let now = host.node.gateway().unwrap().stats().subscriptions as usize;
+        let now = host.seat.node.gateway().unwrap().stats().subscriptions as usize;
         now - std::mem::replace(&mut before, now)
     });
     assert_eq!(host.packets(link, 9), 1, "SUBACK comes once");
     // It leaves, and what its filters meant is counted no more, in slices.
-    host.node.handle_link(host.now, link, LinkChange::Closed, &mut host.net);
+    host.seat.node.handle_link(host.seat.now, link, LinkChange::Closed, &mut host.seat.wires);
     let link = host.accept(Protocol::Mqtt);
-    host.kept.entry(link).or_default().extend(connect(Version::V311, "m", true).unwrap());
+    host.seat.kept.entry(link).or_default().extend(connect(Version::V311, "m", true).unwrap());
     host.carry_on("a session that begins anew", 0, |_| 0);
-    assert_eq!(host.node.gateway().unwrap().stats().subscriptions, 0);
+    assert_eq!(host.seat.node.gateway().unwrap().stats().subscriptions, 0);
 }
 
 #[test]
@@ -441,7 +397,7 @@ fn what_is_retained_is_given_in_slices() {
     for topic in topics() {
         let mut bytes = publish(Version::V311, &topic, QoS::AtMostOnce, 0, b"kept").unwrap();
         bytes[0] |= 1;
-        host.kept.entry(publisher).or_default().extend(bytes);
+        host.seat.kept.entry(publisher).or_default().extend(bytes);
     }
     host.rest();
     let link = mqtt_client(&mut host, "m");

@@ -2,14 +2,16 @@
 //! passwords.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
+#[path = "world/seat.rs"]
+mod seat;
+
 use access::Access;
 use broker::Settings;
 use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
 use engine::testing::Log;
 use engine::{BrokerNode, Guarding, Node};
 use mqtt::packet::Reason;
-use simulation::Wires;
-use std::collections::BTreeMap;
+use seat::Seat;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use wire::{
@@ -48,11 +50,7 @@ topics = ["#"]
 
 /// A broker, and what its driver keeps for it.
 struct Stand {
-    now: Time,
-    node: BrokerNode<Log>,
-    wires: Wires,
-    kept: BTreeMap<LinkId, Vec<u8>>,
-    links: u32,
+    seat: Seat<BrokerNode<Log>>,
 }
 
 fn rules(text: &str) -> Arc<Access> {
@@ -63,13 +61,12 @@ impl Stand {
     /// A broker that reigns alone.
     fn new(by: Guarding) -> Stand {
         let node = BrokerNode::new(Settings::new("a", NodeId(1), START), Log::default()).with_gate(by);
-        let mut bench = Stand { now: START, node, wires: Wires::default(), kept: BTreeMap::new(), links: 0 };
+        let mut bench = Stand { seat: Seat::new(node, START) };
         for _ in 0..100 {
-            bench.now = bench.now + Span::millis(10);
-            bench.node.handle_timeout(bench.now, &mut bench.wires);
-            bench.run();
+            bench.seat.now = bench.seat.now + Span::millis(10);
+            bench.seat.rest();
         }
-        assert!(bench.node.broker().is_primary());
+        assert!(bench.seat.node.broker().is_primary());
         bench
     }
 
@@ -77,20 +74,15 @@ impl Stand {
         Stand::new(Guarding { access: Some(rules(USERS)), ..Guarding::default() })
     }
 
-    fn run(&mut self) {
-        while self.node.run(self.now, &mut self.wires) {}
-    }
-
     fn open(&mut self, change: LinkChange) -> LinkId {
-        let link = LinkId(self.links);
-        self.links += 1;
-        self.node.handle_link(self.now, link, change, &mut self.wires);
+        let link = self.seat.open(change);
+        self.seat.rest();
         link
     }
 
     fn accept(&mut self) -> LinkId {
         let link = self.open(LinkChange::Accepted(Protocol::Verge));
-        self.node.handle_address(link, HOME);
+        self.seat.node.handle_address(link, HOME);
         link
     }
 
@@ -101,28 +93,15 @@ impl Stand {
     }
 
     fn feed(&mut self, link: LinkId, bytes: &[u8]) {
-        self.kept.entry(link).or_default().extend_from_slice(bytes);
-        self.present(link);
-        for link in std::mem::take(&mut self.wires.again) {
-            self.present(link);
-        }
-        self.run();
-    }
-
-    fn present(&mut self, link: LinkId) {
-        let kept = self.kept.entry(link).or_default();
-        let used = self.node.handle_bytes(self.now, link, kept, &mut self.wires);
-        kept.drain(..used);
+        self.seat.bring(link, bytes);
+        self.seat.rest();
     }
 
     fn answer(&mut self, user: Result<&str, Reason>) {
-        let login = self.node.reporter().logins.remove(0);
+        let login = self.seat.node.reporter().logins.remove(0);
         let user = user.map(|name| Some(Box::from(name)));
-        self.node.judged(self.now, login.ticket, user, &mut self.wires);
-        for link in std::mem::take(&mut self.wires.again) {
-            self.present(link);
-        }
-        self.run();
+        self.seat.node.judged(self.seat.now, login.ticket, user, &mut self.seat.wires);
+        self.seat.rest();
     }
 
     /// A client that has been let in.
@@ -136,7 +115,7 @@ impl Stand {
 
     /// What the broker has said since the last look.
     fn heard(&mut self, link: LinkId) -> Vec<String> {
-        let bytes = self.wires.take(link);
+        let bytes = self.seat.wires.take(link);
         let (mut rest, mut words) = (&bytes[..], Vec::new());
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
@@ -147,7 +126,7 @@ impl Stand {
 
     /// Whether the link is to be closed, and why.
     fn closed(&self, link: LinkId) -> Option<(FarewellReason, &str)> {
-        let farewells = self.wires.ended.iter().filter(|ended| ended.link == link);
+        let farewells = self.seat.wires.ended.iter().filter(|ended| ended.link == link);
         farewells
             .filter_map(|ended| ended.farewell.as_ref())
             .next_back()
@@ -155,8 +134,8 @@ impl Stand {
     }
 
     fn close(&mut self, link: LinkId) {
-        self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.wires);
-        self.run();
+        self.seat.change(link, LinkChange::Closed);
+        self.seat.rest();
     }
 
     /// The only answer to a frame.
@@ -199,9 +178,9 @@ fn who_has_the_right_password_comes_in_when_that_is_known_and_not_before() {
     bench.tell(link, &hello(Standing::Orphaned, "plc", "line", "right"));
     bench.tell(link, &Frame::Poll { number: 1 });
     assert!(bench.heard(link).is_empty(), "nothing is said to whoever is not known");
-    let login = &bench.node.reporter().logins[0];
+    let login = &bench.seat.node.reporter().logins[0];
     assert_eq!((login.user.as_deref(), login.password.as_deref()), (Some("line"), Some(&b"right"[..])));
-    assert_eq!(bench.node.reporter().callers, [Some(HOME)]);
+    assert_eq!(bench.seat.node.reporter().callers, [Some(HOME)]);
     bench.answer(Ok("line"));
     let heard = bench.heard(link);
     assert!(heard[0].contains("Hello") && heard[1].contains("PollReply"), "{heard:?}");
@@ -222,10 +201,14 @@ fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
         let (why, said) = bench.closed(link).unwrap();
         assert_eq!(why, farewell);
         assert!(said.contains(text), "{said}");
-        assert_eq!(bench.node.broker().occupancy().clients, 0);
-        assert!(bench.node.reporter().words.last().unwrap().contains("plc as `line` from 10.0.0.7"));
+        assert_eq!(bench.seat.node.broker().occupancy().clients, 0);
+        assert!(bench.seat.node.reporter().words.last().unwrap().contains("plc as `line` from 10.0.0.7"));
         bench.tell(link, &Frame::Subscribe { number: 0, needs: contract::Needs::NONE, filter: "plant/#" });
-        assert_eq!(bench.node.broker().occupancy().sessions, 0, "what it sends afterwards means nothing");
+        assert_eq!(
+            bench.seat.node.broker().occupancy().sessions,
+            0,
+            "what it sends afterwards means nothing"
+        );
     }
 }
 
@@ -233,13 +216,13 @@ fn who_has_a_wrong_password_is_told_and_the_broker_never_sees_it() {
 fn a_certificate_means_its_user_and_needs_no_password() {
     let mut bench = Stand::with_users();
     let link = bench.accept();
-    bench.node.handle_identity(bench.now, link, "line.example");
+    bench.seat.node.handle_identity(bench.seat.now, link, "line.example");
     bench.tell(link, &hello(Standing::Orphaned, "plc", "", ""));
-    assert!(bench.node.reporter().logins.is_empty());
+    assert!(bench.seat.node.reporter().logins.is_empty());
     assert!(bench.heard(link)[0].contains("Hello"));
     assert!(bench.ask(link, &register("plant/line/x", contract())).contains("admitted: true"));
     let stranger = bench.accept();
-    bench.node.handle_identity(bench.now, stranger, "unknown.example");
+    bench.seat.node.handle_identity(bench.seat.now, stranger, "unknown.example");
     bench.tell(stranger, &hello(Standing::Orphaned, "x", "", ""));
     assert_eq!(bench.closed(stranger).unwrap().0, FarewellReason::Denied);
 }
@@ -326,7 +309,7 @@ fn messages_of_a_stream_that_was_refused_go_nowhere() {
     for (topic, carried) in [("plant/other/x", false), ("plant/line/x", true)] {
         bench.ask(publisher, &register(topic, contract()));
         let mut outbox = Outbox::default();
-        let (flags, created) = (MessageFlags::NONE, bench.now);
+        let (flags, created) = (MessageFlags::NONE, bench.seat.now);
         outbox.push_message(
             MessageKind::Publish,
             &Message { stream: 0, flags, seq: 0, created, payload: b"x" },
@@ -366,7 +349,7 @@ fn rules_that_change_hold_for_what_is_asked_from_then_on() {
     let (line, boss) = (bench.enter("line", "plc"), bench.enter("boss", "desk"));
     assert!(bench.ask(line, &register("plant/line/x", contract())).contains("admitted: true"));
     let fewer = rules("[[user]]\nname = \"line\"\n[[user.rule]]\nallow = \"subscribe\"\ntopics = [\"#\"]\n");
-    bench.node.change_rules(bench.now, fewer, &mut bench.wires);
+    bench.seat.node.change_rules(bench.seat.now, fewer, &mut bench.seat.wires);
     assert!(bench.closed(boss).unwrap().1.contains("taken out"), "users that are gone have to go");
     assert_eq!(bench.closed(line), None);
     assert!(bench.ask(line, &register("plant/line/y", contract())).contains("admitted: false"));
@@ -394,20 +377,20 @@ fn a_broker_has_to_know_the_secret_and_clients_are_not_told_it() {
     bench.tell(liar, &hello(Standing::Seeking, "b", "", "guessed"));
     assert!(bench.closed(liar).unwrap().1.contains("security.pair_secret_file"));
     bench.tell(liar, &Frame::Join);
-    assert!(bench.node.broker().backup_link().is_none());
+    assert!(bench.seat.node.broker().backup_link().is_none());
     let partner = bench.accept();
     bench.tell(partner, &hello(Standing::Seeking, "b", "", "between us"));
     assert!(bench.heard(partner)[0].contains("hidden"), "it is told the secret");
     bench.tell(partner, &Frame::Join);
-    assert_eq!(bench.node.broker().backup_link(), Some(partner));
+    assert_eq!(bench.seat.node.broker().backup_link(), Some(partner));
     bench.close(partner);
     let named = bench.accept();
-    bench.node.handle_identity(bench.now, named, "b.example");
+    bench.seat.node.handle_identity(bench.seat.now, named, "b.example");
     bench.tell(named, &hello(Standing::Seeking, "b", "", ""));
     bench.tell(named, &Frame::Join);
-    assert_eq!(bench.node.broker().backup_link(), Some(named));
+    assert_eq!(bench.seat.node.broker().backup_link(), Some(named));
     let device = bench.accept();
-    bench.node.handle_identity(bench.now, device, "line.example");
+    bench.seat.node.handle_identity(bench.seat.now, device, "line.example");
     bench.tell(device, &hello(Standing::Seeking, "b", "", ""));
     assert!(bench.closed(device).is_some(), "a device's certificate makes no broker of it");
     let client = bench.accept();
@@ -452,7 +435,7 @@ fn who_is_not_known_cannot_make_the_broker_keep_much() {
     assert_eq!(bench.closed(waiting), None);
     bench.feed(waiting, &[0; 8 << 10]);
     assert_eq!(bench.closed(waiting).unwrap().0, FarewellReason::Misbehaved);
-    assert!(bench.kept[&waiting].is_empty());
+    assert!(!bench.seat.kept.contains_key(&waiting));
     let loud = bench.accept();
     let mut head = vec![0x20, 0, 0, 0];
     head.extend_from_slice(&(1_u32 << 20).to_le_bytes());
@@ -472,9 +455,9 @@ fn an_answer_for_somebody_who_has_left_is_forgotten() {
     let gone = bench.accept();
     bench.tell(gone, &hello(Standing::Orphaned, "x", "line", "right"));
     bench.close(gone);
-    bench.kept.clear();
+    bench.seat.kept.clear();
     // Somebody else has its number now.
-    bench.links = gone.0;
+    bench.seat.links = gone.0;
     let next = bench.accept();
     assert_eq!(next, gone);
     bench.answer(Ok("line"));
@@ -485,7 +468,7 @@ fn an_answer_for_somebody_who_has_left_is_forgotten() {
 
 /// What the broker has said in a channel since the last look.
 fn heard_through(bench: &mut Stand, partner: LinkId, channel: u32) -> Vec<String> {
-    let bytes = bench.wires.take(partner);
+    let bytes = bench.seat.wires.take(partner);
     let (mut rest, mut said, mut words) = (&bytes[..], Vec::new(), Vec::new());
     while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
         rest = &rest[used..];
@@ -522,7 +505,7 @@ fn who_comes_through_the_backup_is_looked_at_as_anybody_is() {
     let partner = bench.accept();
     bench.tell(partner, &hello(Standing::Seeking, "b", "", "between us"));
     bench.tell(partner, &Frame::Join);
-    assert_eq!(bench.node.broker().backup_link(), Some(partner));
+    assert_eq!(bench.seat.node.broker().backup_link(), Some(partner));
     bench.heard(partner);
     let there: IpAddr = "10.0.0.9".parse().unwrap();
     let open =
@@ -547,7 +530,7 @@ fn who_comes_through_the_backup_is_looked_at_as_anybody_is() {
     bench.tell(partner, &open(1, ""));
     tell_through(&mut bench, partner, 1, &hello(Standing::CutOff, "desk", "boss", "right"));
     assert!(heard_through(&mut bench, partner, 1).is_empty(), "nothing is said to whoever is not known");
-    assert_eq!(bench.node.reporter().callers.last(), Some(&Some(there)));
+    assert_eq!(bench.seat.node.reporter().callers.last(), Some(&Some(there)));
     bench.answer(Ok("boss"));
     assert!(heard_through(&mut bench, partner, 1)[0].contains("Hello"));
 
@@ -560,7 +543,7 @@ fn who_comes_through_the_backup_is_looked_at_as_anybody_is() {
     bench.tell(partner, &open(3, ""));
     tell_through(&mut bench, partner, 3, &hello(Standing::CutOff, "x", "", ""));
     assert!(heard_through(&mut bench, partner, 3)[0].contains("Denied"));
-    assert_eq!(bench.node.broker().occupancy().clients, 2);
+    assert_eq!(bench.seat.node.broker().occupancy().clients, 2);
 
     // And a client opens no channels.
     let client = bench.enter("boss", "another");

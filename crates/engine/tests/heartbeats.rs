@@ -136,9 +136,9 @@ fn a_suspicion_that_was_wrong_makes_it_wait_longer() {
     broker.tell(primary, &reign(Standing::Primary, OTHER, 1));
     let told = |broker: &mut Alone<BrokerNode<Log>>| {
         broker.pass(Span::millis(100));
-        broker.node.reporter().words.iter().any(|line| line.contains("took lives"))
+        broker.seat.node.reporter().words.iter().any(|line| line.contains("took lives"))
     };
-    assert!(told(&mut broker), "{:?}", broker.node.reporter().words);
+    assert!(told(&mut broker), "{:?}", broker.seat.node.reporter().words);
     // It reigns again, and is silent for as long as before.
     broker.tell(primary, &reign(Standing::Primary, OTHER, 9));
     broker.tell(primary, &Frame::Synced);
@@ -205,7 +205,7 @@ fn suspicions_that_are_wrong_again_and_again_end_and_the_operator_is_told() {
     broker.hear(Some(late(150)));
     broker.pass(Span::millis(500));
     assert!(!broker.state().is_primary(), "it has come back that late before");
-    let told = &broker.node.reporter().words;
+    let told = &broker.seat.node.reporter().words;
     assert!(told.iter().any(|line| line.contains("network.failover")), "{told:?}");
     broker.hear(Some(late(160)));
     broker.pass(Span::millis(41));

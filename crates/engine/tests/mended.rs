@@ -514,7 +514,7 @@ fn clients_that_poll_do_not_stand_for_a_successor() {
 #[test]
 fn a_clock_that_jumps_after_a_handover_takes_no_reign_back() {
     let (mut deposed, backup, _, given) = handed_over();
-    deposed.now = deposed.now + Span::secs(5);
+    deposed.seat.now = deposed.seat.now + Span::secs(5);
     deposed.pass(Span::ZERO);
     assert!(!deposed.state().is_primary());
     deposed.tell(backup, &reign(Standing::Primary, 10, given));

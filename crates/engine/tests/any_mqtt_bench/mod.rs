@@ -1,14 +1,16 @@
 //! One broker with links of MQTT clients and of a broker that would be its partner. What happens is made of eight bytes each.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../world/seat.rs"]
+mod seat;
+
 use broker::{Limits, Settings};
 use contract::{Epoch, NodeId, Reign, Span, Time};
 use engine::testing::Log;
 use engine::{BrokerNode, Node};
 use mqtt::packet::Version;
 use mqtt::testing::{FromBroker, MqttPacket, QoS, connect, publish, subscribe, v5};
-use simulation::Wires;
-use std::collections::BTreeMap;
+use seat::Seat;
 use std::num::NonZeroU16;
 use wire::{Effects, Frame, Hello, LinkChange, LinkId, Outbox, Protocol, Secret, Standing};
 
@@ -22,10 +24,7 @@ pub const WORDS: [&str; 10] =
     ["a", "a/b", "+/b", "#", "$share/g/a", "$share/g/#", "$SYS/#", "bad/#/x", "b", "c"];
 
 pub struct Stand {
-    now: Time,
-    node: BrokerNode<Log>,
-    net: Wires,
-    partial: BTreeMap<LinkId, Vec<u8>>,
+    seat: Seat<BrokerNode<Log>>,
     /// Links that have said who they are.
     greeted: [bool; LINKS as usize],
     limits: mqtt::Limits,
@@ -69,9 +68,8 @@ impl Stand {
         };
         let gateway = mqtt::Gateway::new(told, mqtt::Open);
         let node = BrokerNode::new(settings, Log::default()).with_gateway(gateway);
-        let mut bench =
-            Stand { now, node, net: Wires::default(), partial: BTreeMap::new(), greeted: [false; 4], limits };
-        (0..=GOOD.0).for_each(|link| bench.accept(LinkId(link)));
+        let mut bench = Stand { seat: Seat::new(node, now), greeted: [false; 4], limits };
+        (0..=GOOD.0).for_each(|link| _ = bench.seat.open(accepted(LinkId(link))));
         if stands_by {
             bench.partner(0, 0);
         }
@@ -79,56 +77,38 @@ impl Stand {
         bench
     }
 
-    fn accept(&mut self, link: LinkId) {
-        self.net.forget(link);
-        self.partial.remove(&link);
-        if let Some(greeted) = self.greeted.get_mut(link.0 as usize) {
-            *greeted = false;
-        }
-        let protocol = if link == PARTNER { Protocol::Verge } else { Protocol::Mqtt };
-        self.node.handle_link(self.now, link, LinkChange::Accepted(protocol), &mut self.net);
-    }
-
     fn feed(&mut self, link: LinkId, bytes: &[u8]) {
-        let mut all = self.partial.remove(&link).unwrap_or_default();
-        all.extend_from_slice(bytes);
-        let used = self.node.handle_bytes(self.now, link, &all, &mut self.net);
-        self.partial.insert(link, all.split_off(used));
+        self.seat.bring(link, bytes);
+        self.seat.rest();
         self.settle();
     }
 
+    /// Whoever is not wanted comes again, and nobody is where the node wants to connect to.
     fn settle(&mut self) {
-        loop {
-            while self.node.run(self.now, &mut self.net) {}
-            for link in self.net.take_ended() {
-                self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.net);
-                self.accept(link);
-            }
-            for peer in std::mem::take(&mut self.net.dials) {
-                self.node.handle_dial_failed(self.now, peer, false, &mut self.net);
-            }
-            let again = std::mem::take(&mut self.net.again);
-            if again.is_empty() {
-                return;
-            }
-            for link in again {
-                let all = self.partial.remove(&link).unwrap_or_default();
-                let used = self.node.handle_bytes(self.now, link, &all, &mut self.net);
-                self.partial.insert(link, all[used..].to_vec());
-            }
+        let (ended, dials) = (self.seat.wires.take_ended(), std::mem::take(&mut self.seat.wires.dials));
+        for link in &ended {
+            self.greeted.get_mut(link.0 as usize).into_iter().for_each(|greeted| *greeted = false);
+            self.seat.reopen(*link, accepted(*link));
+        }
+        dials.iter().for_each(|peer| self.seat.dial_failed(*peer, false));
+        if !ended.is_empty() || !dials.is_empty() {
+            self.seat.rest();
         }
     }
 
     fn pass(&mut self, span: Span) {
-        self.now = self.now + span;
+        self.seat.now = self.seat.now + span;
         for _ in 0..40 {
-            if self.node.next_deadline() > self.now {
+            if self.seat.node.next_deadline() > self.seat.now {
                 return;
             }
-            self.node.handle_timeout(self.now, &mut self.net);
+            self.seat.rest();
             self.settle();
         }
-        assert!(self.node.next_deadline() > self.now, "the broker asks to be woken again and again");
+        assert!(
+            self.seat.node.next_deadline() > self.seat.now,
+            "the broker asks to be woken again and again"
+        );
     }
 
     pub fn step(&mut self, [link, what, a, b, c, d, e, word]: [u8; 8]) {
@@ -179,13 +159,13 @@ impl Stand {
             39 => self.feed(link, if a % 2 == 0 { &[0xC0, 0] } else { &[0xE0, 0] }),
             40 => self.feed(link, &[a, b, c, d, e]),
             41..=42 => {
-                self.net.hang_up(link);
+                self.seat.wires.hang_up(link);
                 self.settle();
             }
             43..=44 => self.pass(Span::millis(i64::from(a) * i64::from(b % 16))),
             45..=49 => {
-                self.net.outbox(link).consume(usize::MAX);
-                self.node.handle_link(self.now, link, LinkChange::Drained, &mut self.net);
+                self.seat.wires.outbox(link).consume(usize::MAX);
+                self.seat.node.handle_link(self.seat.now, link, LinkChange::Drained, &mut self.seat.wires);
                 self.settle();
             }
             50 => self.partner(a, b),
@@ -235,16 +215,16 @@ impl Stand {
             4 => out.push(&Frame::Standby),
             5 => out.push(&Frame::TakeOver { epoch: Epoch(u64::from(number)) }),
             6 => out.push(&Frame::Reign { reign, standing: Standing::Primary }),
-            _ => self.net.hang_up(PARTNER),
+            _ => self.seat.wires.hang_up(PARTNER),
         }
         let bytes = out.unsent().to_vec();
-        self.net.outbox(PARTNER).consume(usize::MAX);
+        self.seat.wires.outbox(PARTNER).consume(usize::MAX);
         self.feed(PARTNER, &bytes);
     }
 
     /// Records as a primary tells them, or nearly so; straight to the gateway, since a broker that reigns takes none.
     fn records(&mut self, [kind, a, b, c, d]: [u8; 5], word: &str, other: &str) {
-        if self.node.broker().is_primary() {
+        if self.seat.node.broker().is_primary() {
             return;
         }
         let number = if a == 255 { u64::MAX } else { u64::from(a % 8) };
@@ -289,7 +269,7 @@ impl Stand {
 
     pub fn check_limits(&mut self) {
         let limits = self.limits;
-        let gateway = self.node.gateway().unwrap();
+        let gateway = self.seat.node.gateway().unwrap();
         let (stats, timers) = (gateway.stats(), gateway.timers());
         assert!(stats.sessions <= limits.sessions as u64, "{stats:?}");
         assert!(stats.subscriptions <= limits.subscriptions as u64, "{stats:?}");
@@ -301,10 +281,10 @@ impl Stand {
 
     /// Everybody leaves; after a while the broker serves again, whatever it was told.
     pub fn serves(&mut self) -> bool {
-        (0..=GOOD.0).for_each(|link| self.net.hang_up(LinkId(link)));
+        (0..=GOOD.0).for_each(|link| self.seat.wires.hang_up(LinkId(link)));
         self.settle();
         (0..100).for_each(|_| self.pass(Span::millis(500)));
-        self.net.hang_up(GOOD);
+        self.seat.wires.hang_up(GOOD);
         self.settle();
         let number = NonZeroU16::new(1).unwrap();
         let all = [
@@ -314,13 +294,17 @@ impl Stand {
         ];
         self.feed(GOOD, &all.concat());
         let mut reader = FromBroker::new(Version::V5);
-        reader.feed(self.net.outbox(GOOD).unsent());
+        reader.feed(self.seat.wires.outbox(GOOD).unsent());
         let mut served = false;
         while let Ok(Some(packet)) = reader.packet() {
             served |= matches!(packet, MqttPacket::V5(v5::Packet::Publish(message)) if *message.payload == *b"served");
         }
         served
     }
+}
+
+fn accepted(link: LinkId) -> LinkChange {
+    LinkChange::Accepted(if link == PARTNER { Protocol::Verge } else { Protocol::Mqtt })
 }
 
 fn hello(version: Version, client: &str, [a, b, c]: [u8; 3], word: &str) -> Vec<u8> {

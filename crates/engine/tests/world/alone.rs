@@ -1,23 +1,20 @@
 //! One node alone, on virtual time; the test plays everybody that it is connected to. For whatever depends on the order
 //! in which words arrive on different connections.
 
+use super::seat::Seat;
 use super::{START, Seen, settings};
 use broker::{Broker, Settings};
-use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
+use contract::{Contract, Epoch, NodeId, Reign, Span};
 use endpoint::Endpoint;
 use engine::testing::Log;
 use engine::{BrokerNode, ClientNode, Node};
-use simulation::Wires;
 use wire::{
     Decoded, Evidence, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind,
     Outbox, PeerIndex, Protocol, Secret, Standing, decode,
 };
 
 pub struct Alone<N> {
-    pub now: Time,
-    pub node: N,
-    wires: Wires,
-    links: u32,
+    pub seat: Seat<N>,
 }
 
 impl Alone<BrokerNode<Log>> {
@@ -29,7 +26,7 @@ impl Alone<BrokerNode<Log>> {
     }
 
     pub fn state(&self) -> &Broker {
-        self.node.broker()
+        self.seat.node.broker()
     }
 }
 
@@ -41,14 +38,16 @@ impl Alone<ClientNode<Seen>> {
 
     pub fn subscribe(&mut self, filter: &str) {
         let filter = filter.parse().unwrap();
-        self.node
-            .with(&mut self.wires, |endpoint: &mut Endpoint, out| endpoint.subscribe(&filter, out))
+        self.seat
+            .node
+            .with(&mut self.seat.wires, |endpoint: &mut Endpoint, out| endpoint.subscribe(&filter, out))
             .unwrap();
     }
 
     pub fn advertise(&mut self, topic: &str, contract: Contract) {
-        self.node
-            .with(&mut self.wires, |endpoint: &mut Endpoint, out| {
+        self.seat
+            .node
+            .with(&mut self.seat.wires, |endpoint: &mut Endpoint, out| {
                 endpoint.advertise(topic, Some(contract), out)
             })
             .unwrap();
@@ -56,14 +55,14 @@ impl Alone<ClientNode<Seen>> {
 
     /// The payloads that its application got, in order.
     pub fn payloads(&mut self) -> Vec<String> {
-        let messages = &self.node.application().messages;
+        let messages = &self.seat.node.application().messages;
         messages.iter().map(|(.., payload)| String::from_utf8_lossy(payload).into_owned()).collect()
     }
 }
 
 impl<N: Node> Alone<N> {
     fn new(node: N) -> Alone<N> {
-        let mut alone = Alone { now: START, node, wires: Wires::default(), links: 0 };
+        let mut alone = Alone { seat: Seat::new(node, START) };
         alone.pass(Span::ZERO);
         alone
     }
@@ -75,44 +74,43 @@ impl<N: Node> Alone<N> {
 
     /// The connection that the node has asked for stands.
     pub fn connect(&mut self, peer: u8) -> LinkId {
-        let asked = self.wires.dials.iter().position(|asked| asked.0 == peer).expect("it has dialed");
-        let peer = self.wires.dials.remove(asked);
+        let asked = self.seat.wires.dials.iter().position(|asked| asked.0 == peer).expect("it has dialed");
+        let peer = self.seat.wires.dials.remove(asked);
         self.open(LinkChange::Dialed(peer))
     }
 
     fn open(&mut self, change: LinkChange) -> LinkId {
-        let link = LinkId(self.links);
-        self.links += 1;
-        self.node.handle_link(self.now, link, change, &mut self.wires);
+        let link = self.seat.open(change);
+        self.seat.rest();
         link
     }
 
     pub fn close(&mut self, link: LinkId) {
-        self.node.handle_link(self.now, link, LinkChange::Closed, &mut self.wires);
-        self.run();
+        self.seat.change(link, LinkChange::Closed);
+        self.seat.rest();
     }
 
     /// What heartbeats say from now on.
     pub fn hear(&mut self, evidence: Option<Evidence>) {
-        self.wires.evidence = evidence;
+        self.seat.wires.evidence = evidence;
     }
 
     /// Connections that the node has asked for and does not have yet.
     pub fn dials(&self) -> usize {
-        self.wires.dials.len()
+        self.seat.wires.dials.len()
     }
 
     /// Whether the node has asked for this connection and does not have it yet.
     pub fn is_dialing(&self, peer: PeerIndex) -> bool {
-        self.wires.dials.contains(&peer)
+        self.seat.wires.dials.contains(&peer)
     }
 
     /// Nobody listens where the node wants to connect to.
     pub fn refuse_dials(&mut self) {
-        for peer in std::mem::take(&mut self.wires.dials) {
-            self.node.handle_dial_failed(self.now, peer, true, &mut self.wires);
+        for peer in std::mem::take(&mut self.seat.wires.dials) {
+            self.seat.dial_failed(peer, true);
         }
-        self.run();
+        self.seat.rest();
     }
 
     /// Somebody says something to the node.
@@ -125,7 +123,7 @@ impl<N: Node> Alone<N> {
     /// The same with a message, which is as old as the moment.
     pub fn send(&mut self, link: LinkId, kind: MessageKind, stream: u32, seq: u64, payload: &[u8]) {
         let mut outbox = Outbox::default();
-        let message = Message { stream, flags: MessageFlags::NONE, seq, created: self.now, payload };
+        let message = Message { stream, flags: MessageFlags::NONE, seq, created: self.seat.now, payload };
         outbox.push_message(kind, &message);
         self.feed(link, outbox);
     }
@@ -138,28 +136,20 @@ impl<N: Node> Alone<N> {
     }
 
     fn feed(&mut self, link: LinkId, mut outbox: Outbox) {
-        let mut bytes = outbox.unsent();
+        self.seat.bring(link, outbox.unsent());
         // A command may have to wait for the next turn.
         for _ in 0..100 {
-            let used = self.node.handle_bytes(self.now, link, bytes, &mut self.wires);
-            self.run();
-            bytes = &bytes[used..];
-            if bytes.is_empty() {
+            self.seat.rest();
+            if !self.seat.kept.contains_key(&link) {
                 return;
             }
-            self.node.handle_timeout(self.now, &mut self.wires);
-            self.run();
         }
-        panic!("{} bytes are never consumed", bytes.len());
-    }
-
-    fn run(&mut self) {
-        while self.node.run(self.now, &mut self.wires) {}
+        panic!("{:?} are never consumed", self.seat.kept);
     }
 
     /// What the node has said on a link since the last look, in words; each message by its number.
     pub fn heard(&mut self, link: LinkId) -> Vec<String> {
-        let bytes = self.wires.take(link);
+        let bytes = self.seat.wires.take(link);
         let (mut rest, mut words) = (&bytes[..], Vec::new());
         while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
             rest = &rest[used..];
@@ -176,27 +166,26 @@ impl<N: Node> Alone<N> {
 
     /// Why the node wants a link closed; `None` if it does not.
     pub fn wants_closed(&self, link: LinkId) -> Option<&str> {
-        let ended = self.wires.ended.iter().find(|ended| ended.link == link)?;
+        let ended = self.seat.wires.ended.iter().find(|ended| ended.link == link)?;
         Some(ended.farewell.as_ref().map_or("", |(_, text)| text))
     }
 
     /// How often it has asked for that.
     pub fn times_closed(&self, link: LinkId) -> usize {
-        self.wires.ended.iter().filter(|ended| ended.link == link).count()
+        self.seat.wires.ended.iter().filter(|ended| ended.link == link).count()
     }
 
     /// Time passes; the node wakes as often as it asks for.
     pub fn pass(&mut self, span: Span) {
-        let end = self.now + span;
+        let end = self.seat.now + span;
         let mut wakes = 0;
-        while self.node.next_deadline() <= end {
-            self.now = self.now.max(self.node.next_deadline());
-            self.node.handle_timeout(self.now, &mut self.wires);
-            self.run();
+        while self.seat.node.next_deadline() <= end {
+            self.seat.now = self.seat.now.max(self.seat.node.next_deadline());
+            self.seat.rest();
             wakes += 1;
             assert!(wakes <= 1_000, "it asks to be woken again and again");
         }
-        self.now = end;
+        self.seat.now = end;
     }
 }
 

@@ -8,6 +8,7 @@ pub mod mqtt;
 mod place;
 mod port;
 pub mod run;
+pub mod seat;
 mod turn;
 
 pub use place::Who;
