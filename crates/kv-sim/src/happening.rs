@@ -1,6 +1,7 @@
 //! What can be on the agenda.
 
 use contract::Time;
+use simulation::network::Passing;
 
 /// A node's part in a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,14 +11,10 @@ pub(crate) struct Place {
 }
 
 /// Something that is going to happen.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Happening {
-    /// Bytes of a peer come.
-    Arrive { at: Place, from: usize, line: u32, bytes: Vec<u8> },
-    /// The peer's end of a connection is gone.
-    HangUp { at: Place, from: usize, line: u32 },
-    /// A sender learns that its connection is broken.
-    Reset { at: Place, to: usize, line: u32 },
+    /// Something happens to a connection.
+    Passing(Passing),
     /// A sender connects again.
     Redial { at: Place, to: usize },
     /// A task runs in the period of this number.

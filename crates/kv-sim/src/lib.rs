@@ -5,6 +5,7 @@ mod describe;
 mod happening;
 mod ledger;
 mod liar;
+mod network;
 mod part;
 mod report;
 mod scenario;

@@ -2,6 +2,7 @@
 
 use contract::Time;
 use kv::{HEAD_BYTES, Head, KeyId, Lane, Node};
+use wire::LinkId;
 
 /// What a task wants to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,12 +14,12 @@ pub(crate) struct Write {
 
 /// The receiving end of a connection.
 pub(crate) struct Wire {
-    pub(crate) line: u32,
-    /// What the kernel has.
-    pub(crate) kernel: Vec<u8>,
-    pub(crate) is_over: bool,
+    /// `None` if there comes nothing more.
+    pub(crate) link: Option<LinkId>,
+    /// The kernel has something.
+    pub(crate) is_readable: bool,
     /// What has been read and not taken.
-    buffer: Vec<u8>,
+    pub(crate) buffer: Vec<u8>,
     is_ahead: bool,
 }
 
@@ -32,18 +33,8 @@ pub(crate) enum Next {
 }
 
 impl Wire {
-    pub(crate) fn new(line: u32) -> Wire {
-        Wire { line, kernel: Vec::new(), is_over: false, buffer: Vec::new(), is_ahead: false }
-    }
-
-    /// Reads as much as there is room for; whether there was anything.
-    pub(crate) fn read(&mut self, room: usize) -> Result<bool, Broken> {
-        let count = self.kernel.len().min(room - self.buffer.len());
-        if count == 0 {
-            return if self.is_over && self.kernel.is_empty() { Err(Broken) } else { Ok(false) };
-        }
-        self.buffer.extend(self.kernel.drain(..count));
-        Ok(true)
+    pub(crate) fn new(link: LinkId) -> Wire {
+        Wire { link: Some(link), is_readable: false, buffer: Vec::new(), is_ahead: false }
     }
 
     /// The first whole frame, if there is one.
@@ -76,10 +67,8 @@ pub(crate) struct Part {
     pub(crate) lane: Option<Lane>,
     pub(crate) incoming: Vec<Option<Wire>>,
     pub(crate) offered_in: Vec<Option<Wire>>,
-    pub(crate) outgoing: Vec<Option<u32>>,
-    pub(crate) offered_out: Vec<Option<u32>>,
-    /// When the last frame to each peer arrives: connections keep order.
-    pub(crate) arrives: Vec<Time>,
+    pub(crate) outgoing: Vec<Option<LinkId>>,
+    pub(crate) offered_out: Vec<Option<LinkId>>,
     pub(crate) ring: Vec<Write>,
     pub(crate) release: Time,
     pub(crate) ticket: u32,
@@ -96,7 +85,6 @@ impl Part {
             offered_in: (0..nodes).map(|_| None).collect(),
             outgoing: vec![None; nodes],
             offered_out: vec![None; nodes],
-            arrives: vec![Time::ZERO; nodes],
             ring: Vec::new(),
             release: Time::ZERO,
             ticket: 0,
@@ -110,16 +98,25 @@ impl Part {
         *self = Part::new(self.incoming.len());
     }
 
-    /// Takes new connections over in place of those that there were.
-    pub(crate) fn adopt(&mut self) {
+    /// All connections: those on which frames leave, and those on which they come.
+    pub(crate) fn links(&self) -> [Vec<LinkId>; 2] {
+        let leaving = self.outgoing.iter().chain(&self.offered_out).flatten().copied();
+        let coming = self.incoming.iter().chain(&self.offered_in).flatten().filter_map(|wire| wire.link);
+        [leaving.collect(), coming.collect()]
+    }
+
+    /// Takes new connections over. Returns those in whose place they are.
+    pub(crate) fn adopt(&mut self) -> Vec<LinkId> {
+        let mut replaced = Vec::new();
         for peer in 0..self.incoming.len() {
             if let Some(wire) = self.offered_in[peer].take() {
-                self.incoming[peer] = Some(wire);
+                replaced.extend(self.incoming[peer].replace(wire).and_then(|wire| wire.link));
             }
-            if let Some(line) = self.offered_out[peer].take() {
-                self.outgoing[peer] = Some(line);
+            if let Some(link) = self.offered_out[peer].take() {
+                replaced.extend(self.outgoing[peer].replace(link));
             }
         }
+        replaced
     }
 
     /// Begins a job: peers without a connection are silent in it.
@@ -134,15 +131,31 @@ impl Part {
     }
 
     /// The receiving end of this connection, be it in use already or not.
-    pub(crate) fn wire(&mut self, from: usize, line: u32) -> Option<&mut Wire> {
+    pub(crate) fn wire(&mut self, from: usize, link: LinkId) -> Option<&mut Wire> {
         let ends = [&mut self.incoming[from], &mut self.offered_in[from]];
-        ends.into_iter().flatten().find(|wire| wire.line == line)
+        ends.into_iter().flatten().find(|wire| wire.link == Some(link))
+    }
+
+    /// A connection is gone. Returns the peer to whom frames have left on it.
+    pub(crate) fn forget(&mut self, link: LinkId) -> Option<usize> {
+        for wire in self.incoming.iter_mut().chain(&mut self.offered_in).flatten() {
+            wire.link = wire.link.filter(|it| *it != link);
+        }
+        let mut to = None;
+        for (peer, ends) in self.outgoing.iter_mut().zip(&mut self.offered_out).enumerate() {
+            for end in [ends.0, ends.1] {
+                if end.take_if(|it| *it == link).is_some() {
+                    to = Some(peer);
+                }
+            }
+        }
+        to
     }
 
     /// Whether something that the lane wants can be read from this peer.
     pub(crate) fn is_readable(&self, from: usize) -> bool {
         let wants = self.lane.as_ref().is_some_and(|lane| lane.wants(Node::at(from)));
-        let has = |wire: &Wire| !wire.is_ahead && (wire.is_over || !wire.kernel.is_empty());
+        let has = |wire: &Wire| !wire.is_ahead && (wire.is_readable || wire.link.is_none());
         wants && self.incoming[from].as_ref().is_some_and(has)
     }
 }

@@ -59,7 +59,8 @@ impl World<'_> {
 
     pub(crate) fn work(&mut self, at: Place, release: Time) {
         let now = self.local(at);
-        self.part_mut(at).adopt();
+        let replaced = self.part_mut(at).adopt();
+        self.give_up_all(at, replaced);
         self.part_mut(at).release = release;
         for write in std::mem::take(&mut self.part_mut(at).ring) {
             self.write(at, &write);
@@ -146,14 +147,6 @@ impl World<'_> {
         }
     }
 
-    pub(crate) fn arrive(&mut self, at: Place, from: usize, line: u32, bytes: &[u8]) {
-        self.hash = hash::bytes(hash::number(self.hash, self.now.0), bytes);
-        if let Some(wire) = self.part_mut(at).wire(from, line) {
-            wire.kernel.extend_from_slice(bytes);
-            self.awaken(at, from);
-        }
-    }
-
     fn job(&self, at: Place) -> u64 {
         let since = self.part(at).release.since(START + self.scenario.offset_of(at.lane));
         since.as_nanos_u64() / self.scenario.period.as_nanos_u64()
@@ -196,15 +189,15 @@ impl World<'_> {
 
     /// Returns how long it takes until it has left.
     fn send_frame(&mut self, at: Place, to: usize, honest: Vec<u8>) -> Span {
-        let Some(line) = self.part(at).outgoing[to] else { return Span::ZERO };
+        let Some(link) = self.part(at).outgoing[to] else { return Span::ZERO };
         let job = self.job(at);
         let mut random =
             self.random(&[7, at.lane as u64, at.node as u64, to as u64, job, u64::from(honest[16])]);
-        let link = self.scenario.link;
-        let sending = edge(&mut random, link.send - self.scenario.wake_max());
+        let times = self.scenario.link;
+        let sending = edge(&mut random, times.send - self.scenario.wake_max());
         let mut way = sending
-            + edge(&mut random, link.delay_max + self.scenario.excess)
-            + edge(&mut random, link.receive);
+            + edge(&mut random, times.delay_max + self.scenario.excess)
+            + edge(&mut random, times.receive);
         let (utterances, slower) = self.utter(at, to, &honest, &mut random);
         way += slower;
         for utterance in utterances {
@@ -213,14 +206,7 @@ impl World<'_> {
             if utterance.is_tampered {
                 self.strands[at.lane].watch.ledger.tampered.insert(utterance.bytes.clone());
             }
-            let now = self.now;
-            let arrives = &mut self.part_mut(at).arrives[to];
-            *arrives = (*arrives).max(now + way);
-            let when = *arrives;
-            let there = Place { lane: at.lane, node: to };
-            let what = Happening::Arrive { at: there, from: at.node, line, bytes: utterance.bytes };
-            // Bytes come in before anybody looks.
-            self.agenda.push_first(when, what);
+            self.write_to(at, link, &utterance.bytes, way);
         }
         let sent = &mut self.part_mut(at).sent[to];
         if sent.len() == REMEMBERED {
@@ -282,14 +268,13 @@ impl World<'_> {
 
     fn hear_from(&mut self, at: Place, from: usize) -> Result<(), Broken> {
         self.take(at, from)?;
-        let room = self.strands[at.lane].setup.frame_bytes_max();
         for _ in 0..READS_MAX {
-            let part = self.part_mut(at);
+            let part = self.part(at);
             let wants = part.lane.as_ref().is_some_and(|lane| lane.wants(Node::at(from)));
-            let Some(wire) = part.incoming[from].as_mut().filter(|wire| wants && !wire.is_ahead()) else {
+            if !part.incoming[from].as_ref().is_some_and(|wire| wants && !wire.is_ahead()) {
                 return Ok(());
-            };
-            if !wire.read(room)? {
+            }
+            if !self.read_from(at, from)? {
                 return Ok(());
             }
             self.take(at, from)?;
@@ -330,15 +315,13 @@ impl World<'_> {
     fn fall_silent(&mut self, at: Place, from: usize) {
         let part = self.part_mut(at);
         if let Some(wire) = part.incoming[from].take() {
-            let line = wire.line;
             if let Some(lane) = &mut part.lane {
                 lane.silence(Node::at(from));
             }
             self.findings.broken += 1;
             self.tell(at, || format!("loses its connection from node {from}"));
-            let there = Place { lane: at.lane, node: from };
-            let when = self.now + self.scenario.link.delay_max;
-            self.agenda.push(when, Happening::Reset { at: there, to: at.node, line });
+            let way = self.scenario.link.delay_max;
+            wire.link.into_iter().for_each(|link| self.give_up(at, link, way));
         }
     }
 

@@ -3,12 +3,15 @@
 use crate::checkers::{Violation, Watch};
 use crate::happening::{Happening, Place};
 use crate::ledger::Terms;
-use crate::part::{Part, Wire};
+use crate::network::UNLIMITED;
+use crate::part::Part;
 use crate::report::{Findings, Outcome};
-use crate::scenario::{Act, REDIAL, START, Scenario};
+use crate::scenario::{Act, START, Scenario};
 use contract::{Span, Time};
 use kv::{Lane, LinkKey, Node, Setup, Start};
+use simulation::network::{self, Network, News, Sockets};
 use simulation::{Agenda, Clock, Machine, hash};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A run that takes more steps than this is not getting anywhere.
@@ -32,7 +35,15 @@ pub struct World<'a> {
     /// The hosts of the nodes.
     pub(crate) machines: Vec<Machine>,
     pub(crate) strands: Vec<Strand>,
-    pub(crate) lines: u32,
+    pub(crate) network: Network<()>,
+    /// By node's part in a lane, as the network has them.
+    pub(crate) sockets: Vec<Sockets<(), ()>>,
+    /// What is still to be heard of connections.
+    pub(crate) news: VecDeque<(usize, News)>,
+    /// How long what is being sent is on its way.
+    pub(crate) way: Span,
+    /// Chance in what goes wrong with connections.
+    pub(crate) chance: fastrand::Rng,
     pub(crate) findings: Findings,
     pub(crate) hash: u64,
     steps: u64,
@@ -70,7 +81,11 @@ impl<'a> World<'a> {
                 .map(|(node, ahead)| machine(node, *ahead, seed))
                 .collect(),
             strands: (0..scenario.lanes).map(strand).collect(),
-            lines: 0,
+            network: Network::new(UNLIMITED),
+            sockets: (0..scenario.lanes * scenario.nodes).map(|_| Sockets::default()).collect(),
+            news: VecDeque::new(),
+            way: Span::ZERO,
+            chance: fastrand::Rng::with_seed(seed),
             findings: Findings::default(),
             hash: seed,
             steps: 0,
@@ -199,18 +214,6 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Makes a connection that carries frames to a peer, if both live.
-    fn connect(&mut self, at: Place, to: usize) {
-        let there = Place { lane: at.lane, node: to };
-        if self.part(at).lane.is_none() || self.part(there).lane.is_none() {
-            return;
-        }
-        self.lines += 1;
-        let line = self.lines;
-        self.part_mut(at).offered_out[to] = Some(line);
-        self.part_mut(there).offered_in[at.node] = Some(Wire::new(line));
-    }
-
     fn crash(&mut self, node: usize) {
         for lane in 0..self.scenario.lanes {
             let at = Place { lane, node };
@@ -219,46 +222,19 @@ impl<'a> World<'a> {
             }
             self.tell(at, || "dies".to_owned());
             self.findings.crashes += 1;
-            for peer in (0..self.scenario.nodes).filter(|peer| *peer != node) {
-                let there = Place { lane, node: peer };
-                // What it has sent comes still, and then the end.
-                for line in
-                    [self.part(at).outgoing[peer], self.part(at).offered_out[peer]].into_iter().flatten()
-                {
-                    let when = self.part(at).arrives[peer].max(self.now);
-                    self.agenda.push_first(when, Happening::HangUp { at: there, from: node, line });
-                }
-                let ends = [&self.part(at).incoming[peer], &self.part(at).offered_in[peer]];
-                for line in ends.into_iter().flatten().map(|wire| wire.line).collect::<Vec<_>>() {
-                    let when = self.now + self.scenario.link.delay_max;
-                    self.agenda.push(when, Happening::Reset { at: there, to: node, line });
-                }
-            }
+            let [leaving, coming] = self.part(at).links();
             self.part_mut(at).die();
+            // What it has sent comes still, and then the end.
+            leaving.into_iter().for_each(|link| self.give_up(at, link, Span::ZERO));
+            coming.into_iter().for_each(|link| self.give_up(at, link, self.scenario.link.delay_max));
         }
     }
 
     fn step(&mut self, what: Happening) {
         match what {
-            Happening::Arrive { at, from, line, bytes } => self.arrive(at, from, line, &bytes),
-            Happening::HangUp { at, from, line } => {
-                if let Some(wire) = self.part_mut(at).wire(from, line) {
-                    wire.is_over = true;
-                    self.awaken(at, from);
-                }
-            }
-            Happening::Reset { at, to, line } => {
-                let part = self.part_mut(at);
-                let mine = [part.outgoing[to], part.offered_out[to]].contains(&Some(line));
-                if part.outgoing[to] == Some(line) {
-                    part.outgoing[to] = None;
-                }
-                if part.offered_out[to] == Some(line) {
-                    part.offered_out[to] = None;
-                }
-                if mine {
-                    self.agenda.push(self.now + REDIAL, Happening::Redial { at, to });
-                }
+            Happening::Passing(what) => {
+                network::happens(self, what);
+                self.hear_news();
             }
             Happening::Redial { at, to } => {
                 let part = self.part(at);
