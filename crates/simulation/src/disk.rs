@@ -99,7 +99,7 @@ impl Disk {
 
     /// Writes at a place of a file; if that is behind its end, there are zeros in between.
     pub fn write_at(&mut self, name: &str, at: u64, bytes: &[u8]) -> Result<(), DiskError> {
-        let len = self.len(name)?.max(at + bytes.len() as u64);
+        let len = self.len(name)?.max(at.saturating_add(bytes.len() as u64));
         self.change(name, len, Change::Write(at, bytes.to_vec()))
     }
 

@@ -120,6 +120,7 @@ fn a_full_disk_refuses_and_changes_nothing() {
     disk.append("a", b"123").unwrap();
     assert_eq!(disk.append("a", b"456"), Err(DiskError::Full { wanted: 3, free: 2 }));
     assert_eq!(disk.write_at("a", 9, b""), Err(DiskError::Full { wanted: 6, free: 2 }));
+    assert_eq!(disk.write_at("a", u64::MAX, b"1"), Err(DiskError::Full { wanted: u64::MAX - 3, free: 2 }));
     assert_eq!(disk.truncate("a", 6), Err(DiskError::Full { wanted: 3, free: 2 }));
     assert_eq!((content(&disk, "a"), disk.free_bytes()), (b"123".to_vec(), 2));
     // What is there already needs no room.
