@@ -1,7 +1,8 @@
 //! Messages that wait for sessions: each is kept once, however many wait for it.
 
+use crate::session::NO_BODY;
 use crate::slab::Slab;
-use contract::{Span, Time};
+use contract::{Span, Time, invariant};
 
 /// Buffers of messages that have gone, to be used again; and the largest that is kept.
 const SPARE_MAX: usize = 256;
@@ -50,16 +51,21 @@ pub(crate) struct Gone {
 
 impl Body {
     pub(crate) fn topic(&self) -> &str {
-        let topic = self.bytes.get(..self.topic_len).unwrap_or_default();
-        std::str::from_utf8(topic).unwrap_or_default()
+        let topic = self
+            .bytes
+            .get(..self.topic_len)
+            .unwrap_or_else(|| invariant!("a body begins with its topic", &[]));
+        std::str::from_utf8(topic).unwrap_or_else(|_| invariant!("a body's topic is text", ""))
     }
 
     pub(crate) fn properties(&self) -> &[u8] {
-        self.bytes.get(self.topic_len..self.topic_len + self.properties_len).unwrap_or_default()
+        let properties = self.bytes.get(self.topic_len..self.topic_len + self.properties_len);
+        properties.unwrap_or_else(|| invariant!("a body has its properties", &[]))
     }
 
     pub(crate) fn payload(&self) -> &[u8] {
-        self.bytes.get(self.topic_len + self.properties_len..).unwrap_or_default()
+        let payload = self.bytes.get(self.topic_len + self.properties_len..);
+        payload.unwrap_or_else(|| invariant!("a body ends with its payload", &[]))
     }
 
     fn size(&self) -> usize {
@@ -98,19 +104,27 @@ impl Bodies {
 
     /// One more waits for it.
     pub(crate) fn hold(&mut self, index: u32) {
-        if let Some(body) = self.all.get_mut(index) {
-            body.waiting += 1;
-        }
+        let Some(body) = self.all.get_mut(index) else {
+            return invariant!("a body that somebody waits for is kept");
+        };
+        body.waiting += 1;
     }
 
-    /// One less waits for it. Says what has gone if it was the last.
+    /// One less waits for it. Says what has gone if it was the last. Nobody waits for [`NO_BODY`].
     pub(crate) fn release(&mut self, index: u32) -> Option<Gone> {
-        let body = self.all.get_mut(index)?;
+        if index == NO_BODY {
+            return None;
+        }
+        let Some(body) = self.all.get_mut(index) else {
+            return invariant!("a body that somebody waits for is kept", None);
+        };
         body.waiting = body.waiting.saturating_sub(1);
         if body.waiting > 0 {
             return None;
         }
-        let body = self.all.remove(index)?;
+        let Some(body) = self.all.remove(index) else {
+            return invariant!("a body that was found is there", None);
+        };
         self.bytes -= body.size();
         if self.spare.len() < SPARE_MAX && body.bytes.capacity() <= SPARE_BYTES_MAX {
             self.spare.push(body.bytes);

@@ -6,7 +6,7 @@
 use crate::packet::{Options, Qos, RetainHandling, Version, Will};
 use crate::session::{Flight, Numbers, Session, Walk};
 use crate::tree::Entry;
-use contract::{Epoch, Needs, NodeId, Reign, Span, Time};
+use contract::{Epoch, Needs, NodeId, Reign, Span, Time, invariant};
 use std::collections::BTreeMap;
 use wire::{Knowledge, Part};
 
@@ -142,9 +142,12 @@ impl Records {
 
     #[cold]
     fn log(&mut self, begins: usize) {
-        let Some(log) = &mut self.log else { return };
+        let Some(log) = &mut self.log else { return invariant!("who logs a record has a log") };
+        let Some(written) = self.bytes.get(begins..) else {
+            return invariant!("a record that was just written is there");
+        };
         let mut new = Vec::new();
-        for Record { key, value } in records(self.bytes.get(begins..).unwrap_or(&[])) {
+        for Record { key, value } in records(written) {
             if log.insert(key, value) {
                 write_record(&mut new, &Key::Logged(key), Some(|_: &mut Vec<u8>| {}));
             }
@@ -286,7 +289,7 @@ impl Key<'_> {
         }
     }
 
-    /// Reads a key.
+    /// Reads a key. Another version may have kinds that are not known here.
     pub(crate) fn read(bytes: &[u8]) -> Option<Key<'_>> {
         let (kind, rest) = bytes.split_first()?;
         let text = |bytes| std::str::from_utf8(bytes).ok();
@@ -331,6 +334,8 @@ pub(crate) fn write_record(out: &mut Vec<u8>, key: &Key<'_>, value: Option<impl 
     {
         first.copy_from_slice(&key_bytes.to_le_bytes());
         second.copy_from_slice(&value_bytes.to_le_bytes());
+    } else {
+        invariant!("the lengths have a place before what they are of");
     }
 }
 
@@ -371,6 +376,7 @@ pub fn known<'a>(records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Knowled
                 knowledge.set_before(read_before(value));
             }
             Some(Key::Known(reign)) => parts.extend(read_part(reign, value)),
+            // Other records, and what another version has written.
             _ => {}
         }
     }
@@ -392,7 +398,7 @@ pub(crate) fn read_part(reign: Reign, value: &[u8]) -> Option<(u32, Part)> {
     Some((place, Part { reign, count, closed: flags & 1 != 0, unasked: flags & 2 != 0 }))
 }
 
-/// Reads the sum of what is not told apart.
+/// Reads the sum of what is not told apart. What is no number counts for nothing: another version, or a partner that lies, may have written it.
 pub(crate) fn read_before(value: &[u8]) -> u64 {
     Reader(value).u64().unwrap_or(0)
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use contract::{Span, Time};
+use contract::{Span, Time, invariant};
 
 use crate::packet::Qos;
 
@@ -88,12 +88,14 @@ pub struct Message<O> {
 impl<O> Message<O> {
     /// What it carries.
     pub fn payload(&self) -> &[u8] {
-        self.bytes.get(self.properties_len..).unwrap_or_default()
+        let payload = self.bytes.get(self.properties_len..);
+        payload.unwrap_or_else(|| invariant!("a message ends with its payload", &[]))
     }
 
     /// Encoded properties that go on to subscribers.
     pub fn properties(&self) -> &[u8] {
-        self.bytes.get(..self.properties_len).unwrap_or_default()
+        let properties = self.bytes.get(..self.properties_len);
+        properties.unwrap_or_else(|| invariant!("a message begins with its properties", &[]))
     }
 
     /// Whether it is no longer to be delivered.
@@ -171,8 +173,13 @@ impl<O> Retained<O> {
         message.fill(new);
         self.bytes = needed;
         if let Some(at) = earlier {
-            let entered = message.entered.replace(at);
-            let entry = entered.and_then(|entered| self.expiring.take(&(entered, topic.into())));
+            let entry = match message.entered.replace(at) {
+                None => None,
+                Some(entered) => {
+                    let entry = self.expiring.take(&(entered, topic.into()));
+                    entry.or_else(|| invariant!("a message that expires is entered", None))
+                }
+            };
             let name = entry.map_or_else(|| topic.into(), |(_, name)| name);
             self.expiring.insert((at, name));
         }
@@ -268,8 +275,13 @@ impl<O> Retained<O> {
             if self.next_expiry().is_none_or(|at| at > now) {
                 return;
             }
-            let Some((_, name)) = self.expiring.pop_first() else { return };
-            let Some(message) = self.topics.get_mut(&name) else { continue };
+            let Some((_, name)) = self.expiring.pop_first() else {
+                return invariant!("an entry that was seen is there");
+            };
+            let Some(message) = self.topics.get_mut(&name) else {
+                invariant!("a topic that is entered has a message");
+                continue;
+            };
             message.entered = message.expires.filter(|at| *at > now);
             if let Some(later) = message.entered {
                 self.expiring.insert((later, name));

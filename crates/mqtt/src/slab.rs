@@ -1,5 +1,7 @@
 //! Things with numbers. The numbers of what is gone are given again, the latest first.
 
+use contract::invariant;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -30,11 +32,12 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn insert(&mut self, thing: T) -> u32 {
-        if let Some(number) = self.free.pop()
-            && let Some(slot) = self.slots.get_mut(number as usize)
-        {
-            *slot = Some(thing);
-            return number;
+        if let Some(number) = self.free.pop() {
+            if let Some(slot) = self.slots.get_mut(number as usize) {
+                *slot = Some(thing);
+                return number;
+            }
+            invariant!("a number that is given again has a place");
         }
         let number =
             u32::try_from(self.slots.len()).expect("invariant: owners limit what they keep, far below 2^32");

@@ -14,9 +14,9 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use contract::Filters;
 #[cfg(test)]
 use contract::TOPIC_LEVELS_MAX;
+use contract::{Filters, invariant};
 use std::collections::BTreeMap;
 
 pub use filter::{Filter, FilterError, is_shared, parse_filter};
@@ -148,8 +148,9 @@ impl Subscriptions {
             if self.held.len() <= session as usize {
                 self.held.resize(session as usize + 1, (0, 0));
             }
-            if let Some((count, held)) = self.held.get_mut(session as usize) {
-                (*count, *held) = (*count + 1, *held + bytes);
+            match self.held.get_mut(session as usize) {
+                Some((count, held)) => (*count, *held) = (*count + 1, *held + bytes),
+                None => invariant!("a session that subscribes has a place"),
             }
             self.text_bytes += filter.len();
         }
@@ -174,8 +175,11 @@ impl Subscriptions {
         if self.texts.remove(&(session, filter.into())).is_none() {
             return false;
         }
-        if let Some((count, held)) = self.held.get_mut(session as usize) {
-            (*count, *held) = (*count - 1, *held - contract::filter_bytes(filter));
+        match self.held.get_mut(session as usize) {
+            Some((count, held)) => {
+                (*count, *held) = (*count - 1, *held - contract::filter_bytes(filter));
+            }
+            None => invariant!("a session that subscribes has a place"),
         }
         self.text_bytes -= filter.len();
         let parsed = parse_filter(filter).expect("invariant: `texts` holds what was parsed");
@@ -198,7 +202,7 @@ impl Subscriptions {
         }
     }
 
-    /// How many subscriptions a session has.
+    /// How many subscriptions a session has. One that has never had any has no place.
     pub fn held(&self, session: u32) -> usize {
         self.held.get(session as usize).map_or(0, |(count, _)| *count as usize)
     }
@@ -208,7 +212,7 @@ impl Subscriptions {
         self.filters.bytes() + contract::FILTER_TEXT_COPIES * self.text_bytes
     }
 
-    /// What the filters of a session would take alone.
+    /// What the filters of a session would take alone. One that has never had any has no place.
     pub fn bytes_of(&self, session: u32) -> usize {
         self.held.get(session as usize).map_or(0, |(_, bytes)| *bytes)
     }
@@ -252,9 +256,12 @@ impl Subscriptions {
         Some((next.session, next.entry))
     }
 
-    /// The members of a group, by session.
+    /// The members of a group that was found just now, by session.
     pub fn members(&self, group: u32) -> &[Member] {
-        self.groups.get(group).map_or(&[], |group| &group.members)
+        match self.groups.get(group) {
+            Some(group) => &group.members,
+            None => invariant!("a group that was found has members", &[]),
+        }
     }
 }
 

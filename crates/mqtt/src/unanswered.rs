@@ -5,7 +5,7 @@
 //! each message that the client has ever had under way at the same time.
 
 use crate::packet::Qos;
-use contract::StreamId;
+use contract::{StreamId, invariant};
 use std::collections::VecDeque;
 
 /// A message from the client that is not covered yet.
@@ -45,7 +45,10 @@ impl Unanswered {
     /// A message is covered. Messages are covered in their order, but for those of different urgency, so it is one of the first.
     pub(crate) fn take(&mut self, stream: StreamId, seq: u64) -> Option<Pending> {
         let this = |pending: &Pending| pending.stream == stream && pending.seq == seq;
-        let pending = self.pending.remove(self.pending.iter().position(this)?)?;
+        let at = self.pending.iter().position(this)?;
+        let Some(pending) = self.pending.remove(at) else {
+            return invariant!("a message that was found is there", None);
+        };
         if pending.qos == Qos::AtLeastOnce {
             self.once.remove(pending.id);
         }
@@ -136,12 +139,13 @@ impl Ids {
     }
 
     fn at(&self, at: usize) -> u16 {
-        self.slots.get(at).copied().unwrap_or(0)
+        self.slots.get(at).copied().unwrap_or_else(|| invariant!("a place is one of the table", 0))
     }
 
     fn set(&mut self, at: usize, id: u16) {
-        if let Some(slot) = self.slots.get_mut(at) {
-            *slot = id;
+        match self.slots.get_mut(at) {
+            Some(slot) => *slot = id,
+            None => invariant!("a place is one of the table"),
         }
     }
 

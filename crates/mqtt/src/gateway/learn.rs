@@ -22,7 +22,8 @@ const PUBLISHERS_MAX: usize = 1_024;
 const PIECE_BYTES: usize = 48 << 10;
 
 impl<R: Rules> Gateway<R> {
-    /// Takes records over, as the primary or the store tells them.
+    /// Takes records over, as the primary or the store tells them. Another version may have written them, or a broker that lies, and what was
+    /// told before may have had no room here: what cannot be read, or is about something that is not known, is left out.
     pub fn learn(&mut self, bytes: &[u8]) {
         for Record { key, value } in records(bytes) {
             let Some(key) = Key::read(key) else { continue };
@@ -102,6 +103,8 @@ impl<R: Rules> Gateway<R> {
             session.dropped = learnt.dropped;
             session.needs = learnt.needs;
             session.walks = learnt.walks;
+        } else {
+            invariant!("a session that was found or made is there");
         }
         let gone: Vec<Box<str>> = self
             .subscriptions
@@ -143,8 +146,9 @@ impl<R: Rules> Gateway<R> {
                 return;
             }
             let index = self.bodies.insert(&new);
-            if let Some(body) = self.bodies.get_mut(index) {
-                body.recorded = true;
+            match self.bodies.get_mut(index) {
+                Some(body) => body.recorded = true,
+                None => invariant!("a body that was kept is there"),
             }
             self.learnt.insert(id, index);
         }
@@ -176,7 +180,9 @@ impl<R: Rules> Gateway<R> {
             let held = body.filter(|_| !received).unwrap_or(NO_BODY);
             let known = received || held != NO_BODY;
             if id != 0 && known && session.flights.len() < usize::from(limits.inflight) {
-                self.bodies.hold(held);
+                if held != NO_BODY {
+                    self.bodies.hold(held);
+                }
                 let flight = Flight { id, order, body: held, qos, retain, received, subscriptions };
                 let at = session.flights.partition_point(|flight| flight.order < order);
                 session.flights.insert(at, flight);
@@ -205,6 +211,7 @@ impl<R: Rules> Gateway<R> {
         };
         if self.retained.set(topic, new()).is_err() && !self.before.is_empty() {
             self.end_before();
+            // Where there is still no room, limits are lower here.
             let _ = self.retained.set(topic, new());
         }
     }
@@ -219,6 +226,7 @@ impl<R: Rules> Gateway<R> {
 
     /// A body of this name was known before. Where it is another one, whoever waits for that keeps it without its name.
     fn know_again(&mut self, new: &NewBody<'_>) {
+        // It may have been taken back since.
         let Some(&index) = self.learnt.get(&new.id) else { return };
         let Some(body) = self.bodies.get_mut(index) else { return invariant!("a body with a name is kept") };
         let content = (body.topic(), body.properties(), body.payload());
@@ -231,7 +239,9 @@ impl<R: Rules> Gateway<R> {
 
     /// Nothing waits for this session any more: what does is told anew.
     fn empty(&mut self, index: u32) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session that was found is there");
+        };
         remove_records(&mut self.records, session);
         let bodies: Vec<u32> = session.bodies().collect();
         session.flights.clear();
@@ -279,6 +289,7 @@ impl<R: Rules> Gateway<R> {
             let (ends_at, will_at) = (session.ends_at, session.will_at);
             self.before.sessions.insert(session.client.clone());
             for index in session.bodies() {
+                // One that the client has is not kept, and one that was known by no name needs none.
                 let Some(body) = self.bodies.get(index).filter(|body| body.recorded) else { continue };
                 if let Entry::Vacant(unknown) = self.learnt.entry(body.id) {
                     unknown.insert(index);
@@ -291,7 +302,7 @@ impl<R: Rules> Gateway<R> {
         self.before.retained.extend(self.retained.iter().map(|(topic, _)| Box::from(topic)));
     }
 
-    /// What has not been told again has gone.
+    /// What has not been told again has gone, unless it has ended by itself.
     fn end_before(&mut self) {
         let Before { sessions, bodies, retained } = std::mem::take(&mut self.before);
         for client in sessions {
@@ -363,6 +374,7 @@ impl<R: Rules> Gateway<R> {
     fn tell_session(&mut self, index: u32, out: &mut Vec<u8>) -> bool {
         let begun = self.telling.part.take().filter(|(part, _)| *part == index).map(|(_, order)| order);
         let Gateway { sessions, subscriptions, bodies, telling, .. } = self;
+        // The number may be free, or the session nobody's concern.
         let Some(session) = sessions.get_mut(index).filter(|session| session.is_recorded()) else {
             return true;
         };
@@ -439,9 +451,14 @@ pub(super) struct Telling {
     topic: Option<Box<str>>,
 }
 
-/// Tells of a body, unless that has been done. Returns its name.
+/// Tells of a body, unless that has been done. Returns its name; zero for [`NO_BODY`].
 fn tell_body(bodies: &mut Bodies, round: u32, body: u32, out: &mut Vec<u8>) -> u64 {
-    let Some(body) = bodies.get_mut(body) else { return 0 };
+    if body == NO_BODY {
+        return 0;
+    }
+    let Some(body) = bodies.get_mut(body) else {
+        return invariant!("a body that somebody waits for is kept", 0);
+    };
     if !body.recorded || body.told != round {
         (body.recorded, body.told) = (true, round);
         let content = Content {
@@ -491,7 +508,9 @@ pub(super) fn note_given(given: &mut Given, most: usize, topic: &str, publisher:
         }
         given.insert(topic.into(), BTreeMap::new());
     }
-    let Some(publishers) = given.get_mut(topic) else { return };
+    let Some(publishers) = given.get_mut(topic) else {
+        return invariant!("a topic that was found or entered is there");
+    };
     match publishers.get_mut(publisher) {
         Some(highest) => highest.join(number),
         None => {

@@ -4,6 +4,7 @@
 use super::property::{self, Value};
 use super::reader::{Reader, is_without_wildcards, variable};
 use super::{Disconnect, Malformed, Packet, Properties, Reason, Version, library};
+use contract::invariant;
 
 /// Bits of the connect flags.
 mod flag {
@@ -79,7 +80,8 @@ pub(super) fn connect(body: &[u8]) -> Result<Packet<'static>, Malformed> {
 
 /// What of the bytes has been read.
 fn before<'a>(bytes: &'a [u8], reader: Reader<'_>) -> &'a [u8] {
-    bytes.get(..bytes.len() - reader.0.len()).unwrap_or_default()
+    let read = bytes.len().checked_sub(reader.0.len()).and_then(|read| bytes.get(..read));
+    read.unwrap_or_else(|| invariant!("what is left is the end of what there was", &[]))
 }
 
 /// The highest bit of the protocol level, by which bridges of mosquitto say what they are.
@@ -154,6 +156,7 @@ fn will_properties(section: &[u8]) -> Result<WillProperties, Malformed> {
         match (id, value) {
             (property::WILL_DELAY, Value::Number(seconds)) => will.delay = seconds,
             (property::MESSAGE_EXPIRY, Value::Number(seconds)) => will.expiry = Some(seconds),
+            // They go on to subscribers as they are.
             _ => {}
         }
         Ok(())

@@ -4,6 +4,7 @@
 use super::property::{self, Value};
 use super::reader::{Reader, is_without_wildcards, variable};
 use super::{Acknowledge, Answer, Malformed, Packet, Properties, Publish, Qos, Reason, Version, checks};
+use contract::invariant;
 
 /// What the bytes begin with.
 #[derive(Clone, PartialEq, Debug)]
@@ -205,11 +206,15 @@ fn publish(flags: u8, body: &[u8], version: Version) -> Result<Publish<'_>, Malf
         section = reader.section()?;
         property::check(&property::PUBLISH, section, |id, value| {
             match (id, value) {
-                (property::TOPIC_ALIAS, Value::Number(number)) => alias = u16::try_from(number).ok(),
+                (property::TOPIC_ALIAS, Value::Number(number)) => {
+                    let number = u16::try_from(number).ok();
+                    alias = number.or_else(|| invariant!("a topic alias has two bytes", None));
+                }
                 (property::MESSAGE_EXPIRY, Value::Number(seconds)) => expiry = Some(seconds),
                 (property::SUBSCRIPTION_ID, _) => {
                     return Err(Malformed::protocol("a client's PUBLISH with a subscription identifier"));
                 }
+                // They go on to subscribers as they are.
                 _ => {}
             }
             Ok(())

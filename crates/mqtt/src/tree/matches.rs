@@ -2,6 +2,7 @@
 
 use super::node::Member;
 use crate::packet::Qos;
+use contract::invariant;
 
 /// Who wants a topic. Used again and again, it stops allocating once it has grown.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +58,8 @@ impl Matches {
     /// The numbers of the subscriptions behind a row of these matches. Two subscriptions with one number make it come twice.
     pub fn subscriptions(&self, want: &Want) -> &[u32] {
         let first = want.first as usize;
-        self.subscriptions.get(first..first + want.count as usize).unwrap_or_default()
+        let numbers = self.subscriptions.get(first..first + want.count as usize);
+        numbers.unwrap_or_else(|| invariant!("the numbers behind a row are among all numbers", &[]))
     }
 
     /// Whether nobody wants it.
@@ -93,7 +95,8 @@ impl Matches {
             });
         }
         for Member { session, entry } in &self.members {
-            let first = u32::try_from(self.subscriptions.len()).unwrap_or(u32::MAX);
+            let first = u32::try_from(self.subscriptions.len());
+            let first = first.unwrap_or_else(|_| invariant!("subscriptions are limited", u32::MAX));
             self.subscriptions.extend(entry.subscription);
             let (qos, retain_as_published) = (entry.options.qos, entry.options.retain_as_published);
             let count = u32::from(entry.subscription.is_some());
