@@ -42,7 +42,7 @@ use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::tree::{Matches, Subscriptions, parse_filter};
 use contract::admission::Carriers;
-use contract::{Needs, Span, StreamId, Time};
+use contract::{Needs, Span, StreamId, Time, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use timers::Timer;
@@ -624,8 +624,9 @@ impl<R: Rules> Gateway<R> {
             waits: false,
             asking: None,
         };
-        if let Some(slot) = self.clients.get_mut(index) {
-            *slot = Some(Box::new(client));
+        match self.clients.get_mut(index) {
+            Some(slot) => *slot = Some(Box::new(client)),
+            None => invariant!("a client that comes has a place"),
         }
         self.connections += 1;
         self.carried.in_turn.tcp += 1;
@@ -637,7 +638,8 @@ impl<R: Rules> Gateway<R> {
         self.set_timer(link, now + self.settings.limits.greeting, Timer::Greeting(link));
     }
 
-    /// By which kind of door a client has come in; without a word it is [`Transport::Plain`].
+    /// By which kind of door a client has come in; without a word it is [`Transport::Plain`]. The same is said of links that are not of a
+    /// client of MQTT.
     pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
         if let Some(client) = self.client_mut(link) {
             let before = std::mem::replace(&mut client.transport, transport);
@@ -650,28 +652,31 @@ impl<R: Rules> Gateway<R> {
 
     /// What is for a client leaves in the turn in which it was made, or after everything else: as its session is served.
     fn serve_in_turn(&mut self, link: LinkId, index: u32, net: &mut impl Effects) {
-        let Some(last) = self.sessions.get(index).map(Session::is_best_effort) else { return };
+        let Some(last) = self.sessions.get(index).map(Session::is_best_effort) else {
+            return invariant!("a client that is served has a session");
+        };
         net.put_last(link, last);
         self.count_served(link, last);
     }
 
     /// From now on a client counts among those who are served in turn, or last.
     fn count_served(&mut self, link: LinkId, last: bool) {
-        if let Some(client) = self.client_mut(link) {
-            let (before, transport) = (std::mem::replace(&mut client.last, last), client.transport);
-            *transport.of_mut(self.carried.of(before)) -= 1;
-            *transport.of_mut(self.carried.of(last)) += 1;
-        }
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("a client that is served is connected");
+        };
+        let (before, transport) = (std::mem::replace(&mut client.last, last), client.transport);
+        *transport.of_mut(self.carried.of(before)) -= 1;
+        *transport.of_mut(self.carried.of(last)) += 1;
     }
 
-    /// At which address of this host a client has come in.
+    /// At which address of this host a client has come in. The same is said of other links.
     pub fn reached_at(&mut self, link: LinkId, address: IpAddr) {
         if let Some(client) = self.client_mut(link) {
             client.reached = Some(address);
         }
     }
 
-    /// Where a client comes from.
+    /// Where a client comes from. The same is said of other links.
     pub fn come_from(&mut self, link: LinkId, address: IpAddr) {
         if let Some(client) = self.client_mut(link) {
             client.from = Some(address.to_canonical());
@@ -680,10 +685,13 @@ impl<R: Rules> Gateway<R> {
 
     /// A client as whoever runs the broker is told of it: its name, its user, and where it comes from.
     fn label(&self, link: LinkId) -> String {
-        let Some(client) = self.client(link) else { return String::new() };
+        let Some(client) = self.client(link) else {
+            return invariant!("a client that is told of is connected", String::new());
+        };
         let (name, user) = match &client.phase {
             Phase::Open { session } => match self.sessions.get(*session) {
                 Some(session) => (&*session.client, session.user.as_deref()),
+                // A partner that reigns by now may end it before this broker has stepped down in the same turn.
                 None => ("", None),
             },
             Phase::Held { connect, .. } => (&*connect.client, connect.user.as_deref()),
@@ -692,7 +700,7 @@ impl<R: Rules> Gateway<R> {
         label(name, user, client.from)
     }
 
-    /// Who is at the other end, as its certificate says.
+    /// Who is at the other end, as its certificate says. The same is said of other links.
     pub fn identify(&mut self, link: LinkId, name: &str) {
         if let Some(client) = self.client_mut(link) {
             client.certificate = Some(name.into());
@@ -701,7 +709,9 @@ impl<R: Rules> Gateway<R> {
 
     /// A link has gone. Its session goes on if it may, and its will is published if it has one.
     pub fn close(&mut self, now: Time, link: LinkId) {
-        let Some(client) = self.clients.get_mut(link.0 as usize).and_then(Option::take) else { return };
+        let Some(client) = self.clients.get_mut(link.0 as usize).and_then(Option::take) else {
+            return invariant!("a link that closes is a client's");
+        };
         self.connections -= 1;
         *client.transport.of_mut(self.carried.of(client.last)) -= 1;
         if let Some(timer) = client.timer {
@@ -723,7 +733,9 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) -> (usize, Step<'a>) {
         let limit = self.settings.limits.packet_bytes;
-        let Some(client) = self.client_mut(link) else { return (bytes.len(), Step::Done) };
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("bytes come from a client", (bytes.len(), Step::Done));
+        };
         client.heard = now;
         let version = match client.phase {
             Phase::Fresh => None,
@@ -893,7 +905,9 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let reference = self.reference(link, reason);
-        let Some(client) = self.client_mut(link) else { return };
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("a client that is refused is connected");
+        };
         let (words, version, most) = (client.words(text), client.version, client.packet_bytes_max);
         let open = match client.phase {
             Phase::Open { session } => Some(session),
@@ -930,7 +944,9 @@ impl<R: Rules> Gateway<R> {
     }
 
     fn hang_up(&mut self, link: LinkId, net: &mut impl Effects) {
-        let Some(client) = self.client_mut(link) else { return };
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("a connection that is ended is there");
+        };
         client.phase = Phase::Closing;
         if let Some(timer) = client.timer.take() {
             self.timers.remove(&timer);

@@ -1,7 +1,7 @@
 //! What clients of MQTT 5 ask for by user properties: contracts of what they publish, and what they need of what they subscribe.
 
 use crate::packet::{ASKING, Publish};
-use contract::{Contract, Loss, Needs, Span};
+use contract::{Contract, Loss, Needs, Span, invariant};
 use std::fmt::Display;
 use wire::limits::PAYLOAD_BYTES_MAX;
 
@@ -55,7 +55,7 @@ pub(super) fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Resu
 pub(super) fn asked_needs(asks: &[(Box<str>, Box<str>)]) -> Result<Needs, String> {
     let mut needs = Needs::NONE;
     for (name, value) in asks {
-        match name.get(ASKING.len()..).unwrap_or("") {
+        match name.strip_prefix(ASKING).unwrap_or_else(|| invariant!("what asks begins like that", "")) {
             "deadline" => {
                 let deadline = value.parse::<Span>().map_err(|error| format!("{name}: {error}"))?;
                 needs.deadline = Some(deadline);

@@ -28,7 +28,9 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let certificate = {
-            let Some(client) = self.client_mut(link) else { return };
+            let Some(client) = self.client_mut(link) else {
+                return invariant!("a client that says who it is is connected");
+            };
             client.name = Some(connect.client.clone());
             client.version = connect.version;
             (client.problems, client.bridge) = (connect.wants_problems, connect.bridge);
@@ -76,8 +78,9 @@ impl<R: Rules> Gateway<R> {
             (connect.client.clone(), connect.user.clone(), connect.password.take());
         self.tickets.insert(ticket, link);
         self.logins.push_back(Login { ticket, client, user, password, certificate });
-        if let Some(client) = self.client_mut(link) {
-            client.phase = Phase::Held { connect, ticket: Some(ticket) };
+        match self.client_mut(link) {
+            Some(client) => client.phase = Phase::Held { connect, ticket: Some(ticket) },
+            None => invariant!("a client that says who it is is connected"),
         }
         // The same time limit as before it said who it is; the process around may be busy.
     }
@@ -91,9 +94,13 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let asked = |client: &&mut super::Client| matches!(&client.phase, Phase::Held { ticket: Some(t), .. } if *t == ticket);
+        // Whoever judges is a thread or a program of its own, and may say it twice.
         let Some(link) = self.tickets.remove(&ticket) else { return };
+        // The client may have gone meanwhile, and another have its link.
         let Some(client) = self.client_mut(link).filter(asked) else { return };
-        let Phase::Held { connect, .. } = std::mem::replace(&mut client.phase, Phase::Fresh) else { return };
+        let Phase::Held { connect, .. } = std::mem::replace(&mut client.phase, Phase::Fresh) else {
+            return invariant!("a client that was found waiting waits");
+        };
         match user {
             Ok(user) => self.hold_or_open(now, link, connect, user, net),
             Err(reason) => {
@@ -128,8 +135,9 @@ impl<R: Rules> Gateway<R> {
             return self.open(now, link, &connect, net);
         }
         let until = now + self.settings.limits.hold;
-        if let Some(client) = self.client_mut(link) {
-            client.phase = Phase::Held { connect, ticket: None };
+        match self.client_mut(link) {
+            Some(client) => client.phase = Phase::Held { connect, ticket: None },
+            None => invariant!("a client that is held is connected"),
         }
         self.set_timer(link, until, Timer::Hold(link));
     }
@@ -145,7 +153,7 @@ impl<R: Rules> Gateway<R> {
         self.refuse_connect(link, reason, Some("this broker stands by; the other one reigns"), net);
     }
 
-    /// Where a client hears that it should go, if that is why it must.
+    /// Where a client hears that it should go, if that is why it must, and as far as it is configured or known.
     pub(super) fn reference(&self, link: LinkId, reason: Reason) -> Option<Box<str>> {
         let client = self.client(link).filter(|_| reason == Reason::USE_ANOTHER_SERVER)?;
         let reference = self.settings.server_references.like(client.transport)?;
@@ -175,7 +183,9 @@ impl<R: Rules> Gateway<R> {
             self.trouble(Trouble::Expelled { client, reason: text.to_owned() });
         }
         let reference = self.reference(link, reason);
-        let Some(client) = self.client_mut(link) else { return };
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("a client that is refused is connected");
+        };
         let (version, most) = (client.version, client.packet_bytes_max);
         let server_reference = reference.as_deref();
         let words = text.and_then(|text| client.words(text));
@@ -214,8 +224,9 @@ impl<R: Rules> Gateway<R> {
             if !matches!(client.phase, Phase::Held { ticket: None, .. }) {
                 continue;
             }
-            if let Phase::Held { connect, .. } = std::mem::replace(&mut client.phase, Phase::Fresh) {
-                self.open(now, link, &connect, net);
+            match std::mem::replace(&mut client.phase, Phase::Fresh) {
+                Phase::Held { connect, .. } => self.open(now, link, &connect, net),
+                _ => invariant!("a client that was found waiting waits"),
             }
         }
     }
@@ -282,12 +293,13 @@ impl<R: Rules> Gateway<R> {
         let given = if connect.keep_alive == 0 { Span::FOREVER } else { shortened };
         self.attach(now, link, index, connect, expiry);
         self.serve_in_turn(link, index, net);
-        if let Some(client) = self.client_mut(link) {
-            client.phase = Phase::Open { session: index };
-            client.keep_alive = given;
-            if std::mem::take(&mut client.waits) {
-                net.present_again(link);
-            }
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("a client that is let in is connected");
+        };
+        client.phase = Phase::Open { session: index };
+        client.keep_alive = given;
+        if std::mem::take(&mut client.waits) {
+            net.present_again(link);
         }
         let word = ConnAck {
             session_present: known.is_some(),
@@ -310,8 +322,9 @@ impl<R: Rules> Gateway<R> {
         });
         if !fits {
             // Nobody hears a DISCONNECT before a CONNACK, and who was never let in leaves no will.
-            if let Some(session) = self.sessions.get_mut(index) {
-                session.will = None;
+            match self.sessions.get_mut(index) {
+                Some(session) => session.will = None,
+                None => invariant!("a client that is let in has a session"),
             }
             let client = self.label(link);
             self.trouble(Trouble::Expelled { client, reason: ANSWER_TOO_LARGE.to_owned() });
@@ -342,22 +355,23 @@ impl<R: Rules> Gateway<R> {
     fn attach(&mut self, now: Time, link: LinkId, index: u32, connect: &Connect, expiry: u32) {
         let limits = self.settings.limits;
         *self.connected.entry(connect.user.clone()).or_default() += 1;
-        if let Some(session) = self.sessions.get_mut(index) {
-            (session.link, session.since) = (Some(link), now);
-            session.aliases = Aliases::new(connect.topic_alias_maximum.min(limits.topic_aliases_out));
-            session.version = connect.version;
-            session.user.clone_from(&connect.user);
-            if session.is_persistent() && expiry == 0 {
-                remove_records(&mut self.records, session);
-            }
-            session.expiry = expiry;
-            session.will.clone_from(&connect.will);
-            session.resend_from = 0;
-            session.begin_again();
-            session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
-            let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
-            self.forget_times(index, ends_at, will_at);
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a client that is let in has a session");
+        };
+        (session.link, session.since) = (Some(link), now);
+        session.aliases = Aliases::new(connect.topic_alias_maximum.min(limits.topic_aliases_out));
+        session.version = connect.version;
+        session.user.clone_from(&connect.user);
+        if session.is_persistent() && expiry == 0 {
+            remove_records(&mut self.records, session);
         }
+        session.expiry = expiry;
+        session.will.clone_from(&connect.will);
+        session.resend_from = 0;
+        session.begin_again();
+        session.window = usize::from(connect.receive_maximum.min(limits.inflight)).max(1);
+        let (ends_at, will_at) = (session.ends_at.take(), session.will_at.take());
+        self.forget_times(index, ends_at, will_at);
     }
 
     /// Seconds for which a session may outlive its connection.
@@ -379,7 +393,9 @@ impl<R: Rules> Gateway<R> {
 
     /// A client comes whose session is there: an older connection of it ends, and so does the session if it begins anew.
     fn take_over(&mut self, now: Time, index: u32, clean_start: bool, net: &mut impl Effects) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session that was found is there");
+        };
         if session.link.is_none() && !session.is_persistent() {
             // It was connected to a primary that has died, and is known here for its will alone. It is back in time.
             session.will = None;
@@ -411,7 +427,9 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let longest = self.longest_expiry();
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who says goodbye has a session");
+        };
         if let Some(expiry) = word.session_expiry {
             if session.expiry == 0 && expiry != 0 {
                 let text = "a session that ends with its connection cannot be prolonged at its end";
@@ -437,6 +455,7 @@ impl<R: Rules> Gateway<R> {
 
     /// A session has lost its connection.
     pub(super) fn detach(&mut self, now: Time, index: u32, link: LinkId, why: &str) {
+        // A partner that reigns by now may have ended it before this broker has stepped down in the same turn.
         let Some(session) = self.sessions.get_mut(index).filter(|session| session.link == Some(link)) else {
             return;
         };
@@ -447,6 +466,7 @@ impl<R: Rules> Gateway<R> {
         };
         (session.link, session.since) = (None, now);
         session.aliases = Aliases::default();
+        // It may have said in the same way that the session is another user's.
         if let Some(count) = self.connected.get_mut(&session.user) {
             *count -= 1;
             if *count == 0 {
@@ -468,7 +488,9 @@ impl<R: Rules> Gateway<R> {
                 self.timers.insert((now + delay, Timer::Will(index)));
             }
         }
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("publishing a will ends no session");
+        };
         if !session.is_persistent() {
             return self.end_session(index);
         }
@@ -486,15 +508,20 @@ impl<R: Rules> Gateway<R> {
 
     /// Publishes the will of a session, if it has one.
     pub(super) fn publish_will(&mut self, index: u32) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("a session whose will is published is there");
+        };
         let will_at = session.will_at.take();
         let will = session.will.take();
         self.forget_times(index, None, will_at);
+        // Where another broker reigns, that one publishes it.
         let Some(will) = will.filter(|_| self.reigns && !Mutant::LeaveNoWill.is_on()) else { return };
         self.stats.wills += 1;
-        if let Some(session) = self.sessions.get(index)
-            && self.drafts.len() < self.settings.limits.sessions
-        {
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("a session whose will is published is there");
+        };
+        // More than one of each session that may be has to wait only where clients come and go faster than a turn.
+        if self.drafts.len() < self.settings.limits.sessions {
             let (client, reason) =
                 (session.client.clone(), format!("its will is published on `{}`", will.topic));
             self.drafts.push_back(Draft::of_will(session.publisher.clone(), will));
@@ -507,7 +534,9 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn end_session(&mut self, index: u32) {
         self.publish_will(index);
         self.orphan(index);
-        let Some(session) = self.sessions.remove(index) else { return };
+        let Some(session) = self.sessions.remove(index) else {
+            return invariant!("a session that ends is there");
+        };
         self.gone.extend(self.subscriptions.filters_of(index).map(|text| session.wish(text)));
         self.subscriptions.remove_session(index);
         session.bodies().for_each(|body| self.release_body(body));
@@ -547,7 +576,9 @@ impl<R: Rules> Gateway<R> {
     /// Records a session as it is now, or that it need not be known any more.
     pub(super) fn record_session(&mut self, index: u32) {
         let Gateway { sessions, subscriptions, records, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
+        let Some(session) = sessions.get_mut(index) else {
+            return invariant!("a session that is recorded is there");
+        };
         let before = session.recorded;
         session.recorded = session.is_recorded();
         session.walks_recorded = session.walks.iter().any(Walk::is_kept);

@@ -84,18 +84,23 @@ impl<R: Rules> Gateway<R> {
 
     /// The topic has gone.
     pub fn unroute(&mut self, route: u32) {
-        if let Some(routing) = self.routes.remove(route) {
-            self.given.remove(&routing.topic);
-            self.routed.remove(&routing.topic);
-        }
+        let Some(routing) = self.routes.remove(route) else {
+            return invariant!("a topic that was given a route has it");
+        };
+        self.given.remove(&routing.topic);
+        self.routed.remove(&routing.topic);
     }
 
     /// Topics whose subscriptions have changed are matched anew.
     #[inline]
     fn match_anew(&mut self) {
         while let Some(topic) = self.subscriptions.take_changed() {
-            let changed = self.routed.get(&topic).and_then(|route| self.routes.get_mut(*route));
-            changed.into_iter().for_each(|routing| routing.generation = u64::MAX);
+            // Nobody may have published on it yet.
+            let Some(route) = self.routed.get(&topic) else { continue };
+            match self.routes.get_mut(*route) {
+                Some(routing) => routing.generation = u64::MAX,
+                None => invariant!("a topic that was given a route has it"),
+            }
         }
     }
 
@@ -142,8 +147,12 @@ impl<R: Rules> Gateway<R> {
             && !message.again
             && message.truths.contains(MessageFlags::AT_LEAST_ONCE);
         for row in routing.matches.rows() {
-            let Some(session) = self.sessions.get_mut(row.session) else { continue };
+            let Some(session) = self.sessions.get_mut(row.session) else {
+                invariant!("who subscribes has a session");
+                continue;
+            };
             let own = *session.publisher == *message.origin.publisher;
+            // Who has published it may not want it back.
             let Some(want) = (if own { row.own } else { Some(row.others) }) else { continue };
             if !(given && session.is_persistent()) {
                 giving.give(session, &item, &want, routing.matches.subscriptions(&want), net);
@@ -151,15 +160,21 @@ impl<R: Rules> Gateway<R> {
         }
         for &group in routing.matches.groups() {
             let chosen = next_of_group(&self.sessions, &mut self.subscriptions, group);
-            let Some((member, entry)) = chosen else { continue };
-            if let Some(session) = self.sessions.get_mut(member)
-                && !(given && session.is_persistent())
-            {
+            let Some((member, entry)) = chosen else {
+                invariant!("a group that was found has a member");
+                continue;
+            };
+            let Some(session) = self.sessions.get_mut(member) else {
+                invariant!("who subscribes has a session");
+                continue;
+            };
+            if !(given && session.is_persistent()) {
                 giving.give_entry(session, &item, &entry, net);
             }
         }
         giving.let_go();
         if giving.refused {
+            // Clients of other protocols do not wait for word, and a session may have ended.
             let owner = self.owners.get(message.stream.place());
             let session = owner.and_then(|owner| self.sessions.get(*owner));
             if session.is_some_and(|session| session.pending.contains(message.stream, message.origin.seq)) {
@@ -201,6 +216,7 @@ impl<R: Rules> Gateway<R> {
     /// Goes on giving a session what is retained: some of it now, and the rest in further turns.
     pub(super) fn walk_retained(&mut self, now: Time, index: u32, net: &mut impl Effects) {
         let Gateway { retained, sessions, walking, .. } = self;
+        // Since it was put among those whose turn comes, it may have ended, or its client have gone.
         let Some(session) = sessions.get_mut(index).filter(|session| !session.walks.is_empty()) else {
             return;
         };
@@ -263,7 +279,9 @@ impl<R: Rules> Gateway<R> {
         entry: &Entry,
         net: &mut impl Effects,
     ) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who subscribes has a session");
+        };
         let mut giving = giving!(self, now);
         giving.give_entry(session, item, entry, net);
         giving.let_go();
@@ -278,7 +296,9 @@ impl<R: Rules> Gateway<R> {
         entry: &Entry,
         net: &mut impl Effects,
     ) {
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who subscribes has a session");
+        };
         let mut giving = giving!(self, now);
         let entry = Entry {
             options: crate::packet::Options { retain_as_published: true, ..entry.options },

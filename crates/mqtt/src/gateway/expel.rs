@@ -2,7 +2,7 @@
 
 use super::{Gateway, Phase, Rules};
 use crate::packet::Reason;
-use contract::Time;
+use contract::{Time, invariant};
 use wire::{Effects, LinkId};
 
 impl<R: Rules> Gateway<R> {
@@ -21,7 +21,10 @@ impl<R: Rules> Gateway<R> {
             let user = match &client.phase {
                 Phase::Open { session } => match self.sessions.get(*session) {
                     Some(session) => session.user.as_deref(),
-                    None => continue,
+                    None => {
+                        invariant!("a client that was let in has a session");
+                        continue;
+                    }
                 },
                 Phase::Held { connect, ticket: None } => connect.user.as_deref(),
                 // Who is not known yet will be judged by what holds then.

@@ -12,6 +12,7 @@ use wire::{Effects, LinkId, Order};
 impl<R: Rules> Gateway<R> {
     /// A link has room again.
     pub fn drained(&mut self, now: Time, link: LinkId, net: &mut impl Effects) {
+        // Whoever has not been let in, or goes, is given nothing.
         if let Some(session) = self.session_of(link) {
             self.pump(now, session, net);
         }
@@ -21,10 +22,13 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn pump(&mut self, now: Time, index: u32, net: &mut impl Effects) {
         self.send_again(now, index, net);
         let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
-        let Some(session) = sessions.get_mut(index).filter(|session| session.resend_from == ALL_SENT) else {
-            return;
+        let Some(session) = sessions.get_mut(index) else {
+            return invariant!("a client that is served has a session");
         };
-        let Some(link) = session.link else { return };
+        if session.resend_from != ALL_SENT {
+            return;
+        }
+        let Some(link) = session.link else { return invariant!("a client that is served is connected") };
         let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else {
             return invariant!("a session's link is a client's");
         };
@@ -32,7 +36,10 @@ impl<R: Rules> Gateway<R> {
         while session.flights.len() < session.window && net.backlog(link) < room {
             let Some(queued) = session.queue.pop_front() else { break };
             let Queued { order, qos, retain, body: number, subscriptions } = queued;
-            let Some(body) = bodies.get(number) else { continue };
+            let Some(body) = bodies.get(number) else {
+                invariant!("a body that somebody waits for is kept");
+                continue;
+            };
             let gone = body.expires.is_some_and(|at| at <= now);
             let id = if gone { 0 } else { session.take_id() };
             let numbers = subscriptions.as_slice();
@@ -62,8 +69,10 @@ impl<R: Rules> Gateway<R> {
     /// After a client has come back: what it has taken note of it is asked to release again. That is no message, so that its window has
     /// nothing to do with it.
     pub(super) fn release_again(&mut self, index: u32, net: &mut impl Effects) {
-        let Some(session) = self.sessions.get(index) else { return };
-        let Some(link) = session.link else { return };
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("a client that is served has a session");
+        };
+        let Some(link) = session.link else { return invariant!("a client that is served is connected") };
         for flight in session.flights.iter().filter(|flight| flight.received) {
             net.append(link, Order::Any, |out| {
                 acknowledge(out, session.version, Answer::PubRel, flight.id, Reason::SUCCESS);
@@ -74,8 +83,10 @@ impl<R: Rules> Gateway<R> {
     /// After a client has come back: what it has not answered is sent again, in its order, as far as there is room.
     fn send_again(&mut self, now: Time, index: u32, net: &mut impl Effects) {
         let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return };
-        let Some(link) = session.link else { return };
+        let Some(session) = sessions.get_mut(index) else {
+            return invariant!("a client that is served has a session");
+        };
+        let Some(link) = session.link else { return invariant!("a client that is served is connected") };
         let Some(client) = clients.get(link.0 as usize).and_then(Option::as_deref) else {
             return invariant!("a session's link is a client's");
         };
@@ -101,12 +112,17 @@ impl<R: Rules> Gateway<R> {
             let outgoing = Outgoing { dup: true, qos, retain, id, subscriptions, order };
             let aliases = &mut session.aliases;
             let body = bodies.get(flight.body);
+            if body.is_none() {
+                invariant!("a body that somebody waits for is kept");
+            }
             if body.is_some_and(|body| outgoing.send(now, (link, client), aliases, body, stats, net)) {
                 session.resend_from = after;
             } else if let Some(flight) = session.flights.remove(at) {
                 // It is larger than the client takes by now.
                 records.remove(&Key::Waiting(&session.client, flight.order));
                 release(bodies, records, flight.body);
+            } else {
+                return invariant!("a message that was found is there");
             }
         }
     }
@@ -149,8 +165,12 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) -> Result<(), &'static str> {
         let Gateway { sessions, bodies, records, .. } = self;
-        let Some(session) = sessions.get_mut(index) else { return Ok(()) };
-        let Some(link) = session.link else { return Ok(()) };
+        let Some(session) = sessions.get_mut(index) else {
+            return invariant!("who answers a message has a session", Ok(()));
+        };
+        let Some(link) = session.link else {
+            return invariant!("who answers a message is connected", Ok(()));
+        };
         let version = session.version;
         let Some(at) = session.flights.iter().position(|flight| flight.id == word.id) else {
             // No PUBREL follows a PUBREC with an error.
@@ -167,22 +187,24 @@ impl<R: Rules> Gateway<R> {
         }
         if word.reason.is_error() {
             // It does not want it, and no PUBREL follows.
-            if let Some(flight) = session.flights.remove(at) {
-                records.remove(&Key::Waiting(&session.client, flight.order));
-                release(bodies, records, flight.body);
-            }
+            let Some(flight) = session.flights.remove(at) else {
+                return invariant!("a message that was found is there", Ok(()));
+            };
+            records.remove(&Key::Waiting(&session.client, flight.order));
+            release(bodies, records, flight.body);
             return Ok(());
         }
         let persistent = session.is_persistent();
-        if let Some(flight) = session.flights.get_mut(at) {
-            let body = std::mem::replace(&mut flight.body, NO_BODY);
-            flight.received = true;
-            if persistent {
-                let waiting = Waiting::of_flight(flight, 0);
-                records.put(&Key::Waiting(&session.client, flight.order), |out| waiting.write(out));
-            }
-            release(bodies, records, body);
+        let Some(flight) = session.flights.get_mut(at) else {
+            return invariant!("a message that was found is there", Ok(()));
+        };
+        let body = std::mem::replace(&mut flight.body, NO_BODY);
+        flight.received = true;
+        if persistent {
+            let waiting = Waiting::of_flight(flight, 0);
+            records.put(&Key::Waiting(&session.client, flight.order), |out| waiting.write(out));
         }
+        release(bodies, records, body);
         net.append(link, Order::Last, |out| {
             acknowledge(out, version, Answer::PubRel, word.id, Reason::SUCCESS);
         });

@@ -10,7 +10,7 @@ use crate::session::{Flight, NO_BODY, Queued, Session};
 use crate::settings::Limits;
 use crate::stats::Stats;
 use crate::tree::{Entry, Want};
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, Time, invariant};
 use wire::{Effects, LinkId, Order, Origin};
 
 /// A message as a client gets it.
@@ -84,10 +84,13 @@ impl Giving<'_> {
         let qos = item.qos.min(want.qos);
         let retain = item.retain && want.retain_as_published;
         let client = session.link.and_then(|link| {
-            let client = self.clients.get(link.0 as usize)?.as_deref()?;
+            let Some(client) = self.clients.get(link.0 as usize).and_then(Option::as_deref) else {
+                return invariant!("a session's link is a client's", None);
+            };
             matches!(client.phase, Phase::Open { .. }).then_some((link, client))
         });
         if qos == Qos::AtMostOnce {
+            // It is for those who are there.
             let Some((link, client)) = client else { return };
             if net.backlog(link) >= session.backlog_bytes(self.limits.backlog_bytes) {
                 session.dropped += 1;
@@ -108,6 +111,7 @@ impl Giving<'_> {
             }
             Some(_) => self.queue(session, item, qos, retain, numbers),
             None if session.is_persistent() => self.queue(session, item, qos, retain, numbers),
+            // It is known for its will alone, or for its client that had a connection to the primary before.
             None => {}
         }
     }
@@ -155,6 +159,7 @@ impl Giving<'_> {
             return self.count_lost(session, true);
         }
         if full {
+            // There is none where none may wait.
             if let Some(oldest) = session.queue.pop_front() {
                 self.records.remove(&Key::Waiting(&session.client, oldest.order));
                 release(self.bodies, self.records, oldest.body);
@@ -201,7 +206,9 @@ impl Giving<'_> {
             None => self.insert(item)?,
         };
         self.body = Some(index);
-        let body = self.bodies.get_mut(index)?;
+        let Some(body) = self.bodies.get_mut(index) else {
+            return invariant!("a body that was kept is there", None);
+        };
         if outlives && !body.recorded && self.records.wanted {
             (body.recorded, body.told) = (true, self.round);
             self.records.put(&Key::Body(body.id), |out| item.content().write(out));

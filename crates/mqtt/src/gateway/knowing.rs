@@ -5,7 +5,7 @@
 
 use super::{Gateway, Rules};
 use crate::records::{Key, Record, read_before, read_part, records, write_record};
-use contract::Reign;
+use contract::{Reign, invariant};
 use wire::{Knowledge, Part};
 
 /// The reign whose changes are counted.
@@ -41,6 +41,7 @@ impl<R: Rules> Gateway<R> {
     /// The partner has been asked: it knows no more than this broker.
     pub fn end_doubt(&mut self) {
         self.records.end_log();
+        // A broker that does not reign counts nothing.
         if let Some(counting) = &mut self.counting {
             counting.unasked = false;
         }
@@ -75,6 +76,7 @@ impl<R: Rules> Gateway<R> {
     /// What has been recorded since the last time is counted.
     pub(super) fn count_changes(&mut self) {
         let changes = self.records.take_changes();
+        // A broker that does not reign counts nothing: whoever tells it has counted.
         let Some(Counting { reign, unasked }) = self.counting.filter(|_| changes > 0) else { return };
         if unasked && !self.records.has_log() {
             // There are too many: they are not told apart from the others any more.
@@ -84,8 +86,9 @@ impl<R: Rules> Gateway<R> {
         let gone = self.knowledge.count(reign, unasked, changes);
         if known {
             let parts = self.knowledge.parts();
-            if let Some(last) = parts.last() {
-                self.records.note(last, parts.len() as u32 - 1);
+            match parts.last() {
+                Some(last) => self.records.note(last, parts.len() as u32 - 1),
+                None => invariant!("counting forgets no reign that is known"),
             }
         } else {
             self.note_gone(&gone);
@@ -95,11 +98,10 @@ impl<R: Rules> Gateway<R> {
 
     fn end_doubt_and_count(&mut self, changes: u64) {
         self.end_doubt();
-        if let Some(counting) = self.counting {
-            let gone = self.knowledge.count(counting.reign, false, changes);
-            self.note_gone(&gone);
-            self.note_parts();
-        }
+        let Some(counting) = self.counting else { return invariant!("who counts changes reigns") };
+        let gone = self.knowledge.count(counting.reign, false, changes);
+        self.note_gone(&gone);
+        self.note_parts();
     }
 
     fn close_reigns(&mut self, closes: bool) {
@@ -122,7 +124,7 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// Whoever told has counted.
+    /// Whoever told has counted. What cannot be read is left out: another version may have written it.
     pub(super) fn learn_known(&mut self, reign: Reign, value: Option<&[u8]>) {
         let is_sum = reign == Reign::default();
         match value {

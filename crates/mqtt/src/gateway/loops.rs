@@ -7,7 +7,7 @@
 
 use super::{Gateway, Rules, Trouble};
 use crate::tree::Matches;
-use contract::{Span, Time};
+use contract::{Span, Time, invariant};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use wire::LinkId;
 
@@ -40,7 +40,9 @@ impl Default for Recent {
 impl Recent {
     /// The bridge has brought a message. Whether that was the time at which it is to be told.
     fn count(&mut self, now: Time, message: u64) -> bool {
-        let Some(seen) = self.0.get_mut(message as usize % PLACES) else { return false };
+        let Some(seen) = self.0.get_mut(message as usize % PLACES) else {
+            return invariant!("a place is one of the table", false);
+        };
         if seen.message != message && seen.times > 1 {
             seen.times -= 1;
             return false;
@@ -74,11 +76,14 @@ impl<R: Rules> Gateway<R> {
         let mut matches = Matches::default();
         self.subscriptions.matches(topic, &mut matches);
         let other = matches.rows().iter().filter(|row| row.session != index).find_map(|row| {
-            let session = self.sessions.get(row.session)?;
+            let Some(session) = self.sessions.get(row.session) else {
+                return invariant!("who subscribes has a session", None);
+            };
             let is_bridge =
                 session.link.and_then(|link| self.client(link)).is_some_and(|client| client.bridge);
             is_bridge.then(|| session.client.clone())
         });
+        // Its client may publish it again and again, and nobody take it away.
         let Some((client, other)) = self.sessions.get(index).map(|session| session.client.clone()).zip(other)
         else {
             return;

@@ -8,7 +8,7 @@ use super::{Gateway, Rules};
 use crate::packet::Qos;
 use crate::session::NO_BODY;
 use crate::tree::Matches;
-use contract::Time;
+use contract::{Time, invariant};
 use wire::Effects;
 
 /// Messages that are passed on before others have their turn. All that wait are bounded as what waits for sessions is: each holds a body.
@@ -37,12 +37,16 @@ impl<R: Rules> Gateway<R> {
         let queued = session.queue.iter().map(|queued| (queued.body, queued.qos, queued.retain, false));
         let mut found = std::mem::take(&mut scratch.matches);
         for (body, qos, retain, sent) in flights.chain(queued) {
-            let Some(kept) = bodies.get(body) else { continue };
+            let Some(kept) = bodies.get(body) else {
+                invariant!("a body that somebody waits for is kept");
+                continue;
+            };
             subscriptions.matches(kept.topic(), &mut found);
             let is_member = |group: &&u32| {
                 let members = subscriptions.members(**group);
                 members.binary_search_by_key(&index, |member| member.session).is_ok()
             };
+            // It came by a subscription of its own, or by one that it has taken back.
             let Some(&group) = found.groups().iter().find(is_member) else { continue };
             if sent && qos == Qos::ExactlyOnce {
                 stats.dropped += 1;
@@ -67,7 +71,9 @@ impl<R: Rules> Gateway<R> {
 
     /// Says whether anybody has it now.
     fn pass(&mut self, now: Time, orphan: Orphan, net: &mut impl Effects) -> bool {
-        let Some(body) = self.bodies.get(orphan.body) else { return false };
+        let Some(body) = self.bodies.get(orphan.body) else {
+            return invariant!("a body that somebody waits for is kept", false);
+        };
         if body.expires.is_some_and(|at| at <= now) {
             self.stats.expired += 1;
             return true;
@@ -80,7 +86,9 @@ impl<R: Rules> Gateway<R> {
         if !found.groups().contains(&orphan.group) {
             return false;
         }
-        let Some((member, entry)) = self.next_of_group(orphan.group) else { return false };
+        let Some((member, entry)) = self.next_of_group(orphan.group) else {
+            return invariant!("a group that was found has a member", false);
+        };
         let item = Item {
             topic: &topic,
             qos: orphan.qos,

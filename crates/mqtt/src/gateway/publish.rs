@@ -133,7 +133,8 @@ fn end_with(body: &mut Vec<u8>, expiry: Option<Expiry>, properties: impl FnOnce(
     true
 }
 
-/// What a trailer says: when the message expires, and its properties.
+/// What a trailer says: when the message expires, and its properties. One that is none says nothing: messages come from publishers of other
+/// protocols and from partners as well.
 pub(crate) fn read_trailer(created: Time, trailer: &[u8]) -> (Option<Time>, &[u8]) {
     let Some((relative, rest)) = trailer.split_first() else { return (None, &[]) };
     let Some((nanos, properties)) = rest.split_first_chunk::<8>() else { return (None, &[]) };
@@ -335,7 +336,10 @@ impl<R: Rules> Gateway<R> {
         (reason, text, for_ever): (Reason, &str, bool),
         net: &mut impl Effects,
     ) {
-        let version = self.client(link).map_or(Version::V5, |client| client.version);
+        let version = match self.client(link) {
+            Some(client) => client.version,
+            None => invariant!("who publishes is connected", Version::V5),
+        };
         let &Publish { id, qos, payload, .. } = publish;
         if qos == Qos::AtMostOnce || version.is_5() {
             self.tell_refused(now, index, topic, payload.len(), text);
@@ -443,8 +447,9 @@ impl<R: Rules> Gateway<R> {
         if self.owners.len() <= stream.place() {
             self.owners.resize(stream.place() + 1, u32::MAX);
         }
-        if let Some(owner) = self.owners.get_mut(stream.place()) {
-            *owner = post.session;
+        match self.owners.get_mut(stream.place()) {
+            Some(owner) => *owner = post.session,
+            None => invariant!("a stream on which a client publishes has a place"),
         }
     }
 
@@ -488,7 +493,10 @@ impl<R: Rules> Gateway<R> {
         if !self.unheld.is_empty() && self.unheld.remove(&(stream, seq)) {
             return self.give_up(stream, seq, QUEUE_FULL, net);
         }
-        let Some(&index) = self.owners.get(stream.place()) else { return };
+        let Some(&index) = self.owners.get(stream.place()) else {
+            return invariant!("who waits for word has published");
+        };
+        // Its session may have ended, or have lost with its connection what it waited for.
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
         let is_new = pending.qos == Qos::ExactlyOnce && session.cover_incoming(pending.id);
@@ -506,7 +514,10 @@ impl<R: Rules> Gateway<R> {
     }
 
     fn give_up(&mut self, stream: StreamId, seq: u64, text: &str, net: &mut impl Effects) {
-        let Some(&index) = self.owners.get(stream.place()) else { return };
+        let Some(&index) = self.owners.get(stream.place()) else {
+            return invariant!("who waits for word has published");
+        };
+        // As in `covered`.
         let Some(session) = self.sessions.get_mut(index) else { return };
         let Some(pending) = session.pending.take(stream, seq) else { return };
         let (version, link) = (session.version, session.link);
@@ -523,6 +534,7 @@ impl<R: Rules> Gateway<R> {
     /// Answers a message that is covered, after everything else that leaves in this turn.
     pub(super) fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
         let Some(answer) = answer_to(qos) else { return };
+        // Its client may have gone: it asks again when it comes back.
         let Some((link, version)) =
             self.sessions.get(index).and_then(|session| Some((session.link?, session.version)))
         else {
@@ -543,6 +555,7 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let Some(answer) = answer_to(qos) else { return };
+        // Its client may have gone: it sends the message again when it comes back.
         let Some(link) = self.sessions.get(index).and_then(|session| session.link) else { return };
         let Some(client) = self.client(link) else { return invariant!("a session's link is a client's") };
         let (words, version) = (client.words(text), client.version);

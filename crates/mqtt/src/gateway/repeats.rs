@@ -108,17 +108,20 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
     ) {
         let Oversized { topic, id, qos, bytes } = *oversized;
-        let Some(Phase::Open { session }) = self.client(link).map(|client| &client.phase) else { return };
+        let Some(Phase::Open { session }) = self.client(link).map(|client| &client.phase) else {
+            return invariant!("only messages of clients that were let in are looked at");
+        };
         let index = *session;
         let text = format!(
             "larger than the {} bytes that are taken: have mqtt.packet raised",
             self.settings.limits.packet_bytes
         );
         let unwanted = Unwanted { id, qos, topic, bytes, reason: Reason::PACKET_TOO_LARGE, text: &text };
-        if self.refuse_repeated(now, (link, index), &unwanted, net)
-            && let Some(client) = self.client_mut(link)
-        {
-            client.skips = bytes;
+        if self.refuse_repeated(now, (link, index), &unwanted, net) {
+            match self.client_mut(link) {
+                Some(client) => client.skips = bytes,
+                None => invariant!("who publishes is connected"),
+            }
         }
     }
 }

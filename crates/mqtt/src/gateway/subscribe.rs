@@ -73,10 +73,7 @@ impl<R: Rules> Gateway<R> {
                 }
                 Some(Err((reason, text))) => {
                     asking.reasons.push(reason);
-                    if let Some(client) = self.sessions.get(index).map(|session| session.client.clone()) {
-                        let (filter, reason) = (wanted.filter.clone(), text.clone());
-                        self.trouble(Trouble::RefusedFilter { client, filter, reason });
-                    }
+                    self.tell_refused_filter(index, &wanted.filter, &text);
                     asking.why.get_or_insert(text);
                 }
             }
@@ -91,8 +88,11 @@ impl<R: Rules> Gateway<R> {
             suback(out, version, subscribe.id, &reasons, words);
         });
         let changed = persistent && !begun.is_empty();
-        let begun = begun.into_iter().filter_map(|(at, new)| Some((subscribe.filters.get(at)?, new)));
-        for (wanted, new) in begun {
+        for (at, new) in begun {
+            let Some(wanted) = subscribe.filters.get(at) else {
+                invariant!("a packet that comes again is the same");
+                continue;
+            };
             let entry = entry_of(wanted);
             let wants = wanted.options.retain_handling.wants(new);
             // Who shares a subscription is not sent what is retained: it would be nobody's turn.
@@ -109,9 +109,23 @@ impl<R: Rules> Gateway<R> {
         Step::Done
     }
 
+    /// Tells the admin of a filter that was refused.
+    fn tell_refused_filter(&mut self, index: u32, filter: &str, reason: &str) {
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("who subscribes has a session");
+        };
+        let (client, filter, reason) = (session.client.clone(), filter.into(), reason.to_owned());
+        self.trouble(Trouble::RefusedFilter { client, filter, reason });
+    }
+
     /// A session has a subscription more, or less.
     pub(super) fn count_share(&mut self, index: u32, text: &str, more: bool) {
-        let Some(session) = self.sessions.get_mut(index).filter(|_| is_shared(text)) else { return };
+        if !is_shared(text) {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(index) else {
+            return invariant!("who subscribes has a session");
+        };
         session.shares = if more { session.shares + 1 } else { session.shares.saturating_sub(1) };
     }
 
@@ -122,8 +136,9 @@ impl<R: Rules> Gateway<R> {
 
     /// The packet comes again and goes on where it was.
     fn ask_later<'a>(&mut self, link: LinkId, asking: Box<Asking>) -> Step<'a> {
-        if let Some(client) = self.client_mut(link) {
-            client.asking = Some(asking);
+        match self.client_mut(link) {
+            Some(client) => client.asking = Some(asking),
+            None => invariant!("who subscribes is connected"),
         }
         Step::Later
     }
@@ -137,7 +152,7 @@ impl<R: Rules> Gateway<R> {
         net: &mut impl Effects,
         write: impl Fn(&mut Vec<u8>, Option<&str>),
     ) {
-        let Some(client) = self.client(link) else { return };
+        let Some(client) = self.client(link) else { return invariant!("who subscribes is connected") };
         let words = why.and_then(|text| client.words(text));
         let mut fits = true;
         net.append(link, Order::Last, |out| {
@@ -159,7 +174,10 @@ impl<R: Rules> Gateway<R> {
         load: &mut impl Admits,
     ) -> Option<Result<bool, (Reason, String)>> {
         // All of a session is served as best effort, or nothing.
-        let last = self.sessions.get(index)?.is_best_effort();
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("who subscribes has a session", None);
+        };
+        let (last, client) = (session.is_best_effort(), session.client.clone());
         let may_instead = load.serves_instead() && asked.is_none();
         let instead = may_instead && (last || asking.instead.is_some());
         let needs = if instead { Needs::BEST_EFFORT } else { asked };
@@ -170,7 +188,6 @@ impl<R: Rules> Gateway<R> {
                 return Some(Err(refused));
             }
         };
-        let client = self.sessions.get(index)?.client.clone();
         let wish = Wish { client, text: wanted.filter.clone(), needs };
         match if known { Some(Ok(())) } else { load.comes(link, &wish) } {
             None => return None,
@@ -187,11 +204,11 @@ impl<R: Rules> Gateway<R> {
         if inserted == Ok(false) {
             self.count_share(index, &wanted.filter, true);
         }
-        if inserted.is_ok()
-            && !needs.is_none()
-            && let Some(session) = self.sessions.get_mut(index)
-        {
-            session.needs.insert(wanted.filter.clone(), needs);
+        if inserted.is_ok() && !needs.is_none() {
+            match self.sessions.get_mut(index) {
+                Some(session) => session.needs.insert(wanted.filter.clone(), needs),
+                None => invariant!("who subscribes has a session"),
+            }
         }
         if instead && inserted.is_ok() {
             let reason =
@@ -228,7 +245,9 @@ impl<R: Rules> Gateway<R> {
         if let Some(text) = limits.too_long(&wanted.filter) {
             return Err((Reason::TOPIC_FILTER_INVALID, text.to_owned()));
         }
-        let session = self.sessions.get(index).ok_or((Reason::UNSPECIFIED, String::new()))?;
+        let Some(session) = self.sessions.get(index) else {
+            return invariant!("who subscribes has a session", Err((Reason::UNSPECIFIED, String::new())));
+        };
         if !self.rules.allow(session.user.as_deref(), &session.client, Action::Subscribe, filter.filter) {
             let text = self.rules.why_not(
                 session.user.as_deref(),
@@ -282,8 +301,9 @@ impl<R: Rules> Gateway<R> {
             if !load.has_room() {
                 return self.ask_later(link, asking);
             }
-            if let Some(session) = self.sessions.get_mut(index) {
-                session.walks.retain(|walk| walk.filter != *text);
+            match self.sessions.get_mut(index) {
+                Some(session) => session.walks.retain(|walk| walk.filter != *text),
+                None => invariant!("who unsubscribes has a session"),
             }
             asking.reasons.push(match parse_filter(text) {
                 Err(error) => {
@@ -292,9 +312,12 @@ impl<R: Rules> Gateway<R> {
                 }
                 Ok(_) if self.subscriptions.remove(text, index) => {
                     self.count_share(index, text, false);
-                    if let Some(session) = self.sessions.get_mut(index) {
-                        load.goes(&session.wish(text));
-                        session.needs.remove(text);
+                    match self.sessions.get_mut(index) {
+                        Some(session) => {
+                            load.goes(&session.wish(text));
+                            session.needs.remove(text);
+                        }
+                        None => invariant!("who unsubscribes has a session"),
                     }
                     Reason::SUCCESS
                 }

@@ -4,7 +4,7 @@ use super::deliver::Own;
 use super::{Gateway, Rules};
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches};
-use contract::{Span, Time};
+use contract::{Span, Time, invariant};
 use std::fmt::Write;
 use wire::Effects;
 
@@ -121,7 +121,9 @@ impl<R: Rules> Gateway<R> {
         if !filter.starts_with("$SYS/") {
             return;
         }
-        let Ok(filter) = filter.parse::<contract::TopicFilter>() else { return };
+        let Ok(filter) = filter.parse::<contract::TopicFilter>() else {
+            return invariant!("a filter that was subscribed is one");
+        };
         let (stats, broker) = (self.stats(), self.sys.broker);
         let mut text = String::new();
         for (topic, value) in TOPICS.iter().filter(|(topic, _)| filter.matches(topic)) {

@@ -3,7 +3,7 @@
 use super::{Gateway, Phase, Rules};
 use crate::packet::Reason;
 use crate::records::Key;
-use contract::{Span, Time};
+use contract::{Span, Time, invariant};
 use wire::{Effects, LinkId};
 
 /// What is looked at when its time comes.
@@ -56,6 +56,7 @@ impl<R: Rules> Gateway<R> {
                     self.send_elsewhere(link, net);
                 }
                 Timer::KeepAlive(link) => self.check_keep_alive(now, link, net),
+                // Whoever reigns may have told of another time since, or that the session has ended.
                 Timer::End(session) => {
                     if self.sessions.get(session).is_some_and(|session| session.ends_at == Some(at)) {
                         self.stats.sessions_expired += 1;
@@ -101,14 +102,15 @@ impl<R: Rules> Gateway<R> {
     }
 
     fn forget_timer(&mut self, link: LinkId) {
-        if let Some(client) = self.client_mut(link) {
-            client.timer = None;
+        match self.client_mut(link) {
+            Some(client) => client.timer = None,
+            None => invariant!("a connection that is timed is there"),
         }
     }
 
     pub(super) fn set_timer(&mut self, link: LinkId, at: Time, timer: Timer) {
         let Some(client) = self.clients.get_mut(link.0 as usize).and_then(Option::as_deref_mut) else {
-            return;
+            return invariant!("a connection that is timed is there");
         };
         if let Some(before) = client.timer.replace((at, timer)) {
             self.timers.remove(&before);
@@ -119,12 +121,14 @@ impl<R: Rules> Gateway<R> {
     /// One and a half times the keep-alive may pass in silence.
     fn check_keep_alive(&mut self, now: Time, link: LinkId, net: &mut impl Effects) {
         self.forget_timer(link);
-        let Some(client) = self.client_mut(link) else { return };
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("a connection that is timed is there");
+        };
         // A clock that went back: count from now.
         client.heard = client.heard.min(now);
         let until = client.heard + silence(client.keep_alive);
         if !matches!(client.phase, Phase::Open { .. }) {
-            return;
+            return invariant!("a client that is watched was let in");
         }
         if now < until {
             return self.set_timer(link, until, Timer::KeepAlive(link));
@@ -134,9 +138,12 @@ impl<R: Rules> Gateway<R> {
     }
 
     pub(super) fn watch_keep_alive(&mut self, now: Time, link: LinkId) {
-        let keep_alive = self.client(link).map_or(Span::FOREVER, |client| client.keep_alive);
+        let Some(client) = self.client_mut(link) else {
+            return invariant!("a client that is let in is connected");
+        };
+        let keep_alive = client.keep_alive;
         if keep_alive.is_forever() {
-            if let Some(timer) = self.client_mut(link).and_then(|client| client.timer.take()) {
+            if let Some(timer) = client.timer.take() {
                 self.timers.remove(&timer);
             }
             return;
