@@ -14,9 +14,10 @@ pub(super) fn asked_contract(fallback: &Contract, publish: &Publish<'_>) -> Resu
     }
     let mut contract = *fallback;
     let (mut asked, mut period) = (false, None);
-    for (name, value) in publish.properties.user().filter(|(name, _)| name.starts_with(ASKING)) {
+    for (name, value) in publish.properties.user() {
+        let Some(term) = name.strip_prefix(ASKING) else { continue };
         let span = || value.parse::<Span>().map_err(|error| format!("{name}: {error}"));
-        match name.get(ASKING.len()..).unwrap_or("") {
+        match term {
             "deadline" => contract.deadline = span()?,
             "period" => period = Some(span()?),
             "loss" if value == "unbounded" => contract.loss = Loss::Unbounded,
