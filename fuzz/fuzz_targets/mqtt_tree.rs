@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use contract::{Time, TopicFilter, check_name};
 use libfuzzer_sys::fuzz_target;
+use mqtt::SessionId;
 use mqtt::packet::{Options, Qos, RetainHandling};
 use mqtt::retained::{Limits, New, Retained};
 use mqtt::tree::{Entry, Matches, Subscriptions, parse_filter};
@@ -37,14 +38,14 @@ fn wanted<'a>(entries: impl Iterator<Item = &'a Entry> + Clone) -> Option<Wanted
 
 #[derive(Default)]
 struct Model {
-    subscriptions: BTreeMap<(u32, String), Entry>,
+    subscriptions: BTreeMap<(SessionId, String), Entry>,
     retained: BTreeMap<String, (Vec<u8>, Option<u64>)>,
 }
 
 impl Model {
     fn check(&self, tree: &Subscriptions, topic: &str, found: &mut Matches) {
         let (mut sessions, mut groups) =
-            (BTreeMap::<u32, Vec<Entry>>::new(), BTreeMap::<&str, Vec<u32>>::new());
+            (BTreeMap::<SessionId, Vec<Entry>>::new(), BTreeMap::<&str, Vec<SessionId>>::new());
         for ((session, text), entry) in &self.subscriptions {
             let parsed = parse_filter(text).unwrap();
             if parsed.filter.parse::<TopicFilter>().unwrap().matches(topic) {
@@ -67,12 +68,12 @@ impl Model {
             let own = entries.iter().filter(|entry| !entry.options.no_local);
             assert_eq!(row.own.as_ref().map(sorted), wanted(own));
         }
-        let mut members: Vec<Vec<u32>> = found
+        let mut members: Vec<Vec<SessionId>> = found
             .groups()
             .iter()
             .map(|group| tree.members(*group).iter().map(|member| member.session).collect())
             .collect();
-        let mut expected: Vec<Vec<u32>> = groups.into_values().collect();
+        let mut expected: Vec<Vec<SessionId>> = groups.into_values().collect();
         (members.sort(), expected.sort());
         assert_eq!(members, expected, "{topic}");
     }
@@ -100,7 +101,7 @@ fuzz_target!(|acts: Vec<(u8, u8, Vec<u8>)>| {
     let mut tree = Subscriptions::new(1_000_000);
     let mut retained = Retained::new(Limits { topics_max: 1_000_000, bytes_max: 1 << 30 });
     for (act, bits, bytes) in acts {
-        let (text, session) = (text(&bytes), u32::from(act >> 3) % SESSIONS);
+        let (text, session) = (text(&bytes), SessionId(u32::from(act >> 3) % SESSIONS));
         let generation = tree.generation();
         match act % 8 {
             0 | 1 => match tree.insert(&text, session, entry(bits)) {

@@ -7,7 +7,7 @@ use crate::reporter::Reporter;
 use crate::serving::send_records;
 use broker::{Event, Processed, Processes, Processing, Relays, Remembers, Reports, Route, Routes, Survey};
 use contract::{Span, StreamId, Time};
-use mqtt::{Gateway, Rules};
+use mqtt::{Gateway, RouteId, Rules};
 use std::ops::Range;
 use wire::{
     ClientRow, Companion, Effects, Evidence, Farewell, Frame, Knowledge, LinkId, Mark, MarkKind, Message,
@@ -76,19 +76,19 @@ impl<N: Effects, R: Reporter, O: Operators, G: Rules> Processes for Wired<'_, N,
 
 impl<N: Effects, R: Reporter, O: Operators, G: Rules> Routes for Wired<'_, N, R, O, G> {
     fn route(&mut self, topic: &str) -> Option<Route> {
-        let (number, receivers) = self.gateway.as_mut()?.route(topic);
+        let (RouteId(number), receivers) = self.gateway.as_mut()?.route(topic);
         Some(Route { number, receivers })
     }
 
     fn unroute(&mut self, route: u32) {
         if let Some(gateway) = &mut self.gateway {
-            gateway.unroute(route);
+            gateway.unroute(RouteId(route));
         }
     }
 
     fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>) {
         if let Some(gateway) = &mut self.gateway {
-            gateway.deliver(now, route, message, self.net);
+            gateway.deliver(now, RouteId(route), message, self.net);
         }
     }
 

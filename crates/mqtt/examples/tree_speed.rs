@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use contract::Time;
+use mqtt::SessionId;
 use mqtt::packet::{Options, Qos};
 use mqtt::retained::{Limits, New, Retained};
 use mqtt::tree::{Entry, Matches, Subscriptions};
@@ -70,7 +71,7 @@ fn run(name: &str, count: usize, filter: impl Fn(usize) -> String, topic: impl F
     let began = Instant::now();
     for (n, filter) in filters.iter().enumerate() {
         // Numbers in no order, as sessions come and go.
-        let session = (n as u32).wrapping_mul(2_654_435_761);
+        let session = SessionId((n as u32).wrapping_mul(2_654_435_761));
         tree.insert(filter, session, Entry { options, subscription: Some(1) }).expect("a valid filter");
     }
     let inserted = began.elapsed() / u32::try_from(count).unwrap_or(u32::MAX);
@@ -101,7 +102,7 @@ fn memory(count: usize) {
     let before = resident_kb();
     let mut tree = Subscriptions::new(count);
     for n in 0..count {
-        tree.insert(&device(n), n as u32, Entry::default()).expect("a valid filter");
+        tree.insert(&device(n), SessionId(n as u32), Entry::default()).expect("a valid filter");
     }
     println!(
         "{count} literal filters of five levels: {} nodes, {} kB\n",

@@ -1,6 +1,6 @@
 //! Messages that wait for sessions: each is kept once, however many wait for it.
 
-use crate::session::NO_BODY;
+use crate::ids::{BodyId, NO_BODY};
 use crate::slab::Slab;
 use contract::{Span, Time, invariant};
 
@@ -76,7 +76,7 @@ impl Body {
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bodies {
-    all: Slab<Body>,
+    all: Slab<BodyId, Body>,
     bytes: usize,
     spare: Vec<Vec<u8>>,
 }
@@ -88,7 +88,7 @@ impl Bodies {
     }
 
     /// Keeps a body, which its caller [`Bodies::release`]s when it has been given to whoever waits for it.
-    pub(crate) fn insert(&mut self, new: &NewBody<'_>) -> u32 {
+    pub(crate) fn insert(&mut self, new: &NewBody<'_>) -> BodyId {
         let &NewBody { id, topic, properties, payload, expires } = new;
         self.bytes += new.bytes();
         let mut bytes = self.spare.pop().unwrap_or_default();
@@ -103,7 +103,7 @@ impl Bodies {
     }
 
     /// One more waits for it.
-    pub(crate) fn hold(&mut self, index: u32) {
+    pub(crate) fn hold(&mut self, index: BodyId) {
         let Some(body) = self.all.get_mut(index) else {
             return invariant!("a body that somebody waits for is kept");
         };
@@ -111,7 +111,7 @@ impl Bodies {
     }
 
     /// One less waits for it. Says what has gone if it was the last. Nobody waits for [`NO_BODY`].
-    pub(crate) fn release(&mut self, index: u32) -> Option<Gone> {
+    pub(crate) fn release(&mut self, index: BodyId) -> Option<Gone> {
         if index == NO_BODY {
             return None;
         }
@@ -132,11 +132,11 @@ impl Bodies {
         Some(Gone { id: body.id, recorded: body.recorded })
     }
 
-    pub(crate) fn get(&self, index: u32) -> Option<&Body> {
+    pub(crate) fn get(&self, index: BodyId) -> Option<&Body> {
         self.all.get(index)
     }
 
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Body> {
+    pub(crate) fn get_mut(&mut self, index: BodyId) -> Option<&mut Body> {
         self.all.get_mut(index)
     }
 

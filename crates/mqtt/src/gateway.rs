@@ -30,6 +30,7 @@ pub use publish::{Buffers, Draft, Post};
 pub use sys::BrokerFigures;
 
 use crate::bodies::Bodies;
+use crate::ids::{BodyId, RouteId, SessionId};
 use crate::packet::{
     Acknowledge, Connect, Decoded, Head, Malformed, Packet, Reason, Version, decode, disconnect, oversized,
     pong,
@@ -337,7 +338,7 @@ enum Phase {
         ticket: Option<u64>,
     },
     Open {
-        session: u32,
+        session: SessionId,
     },
     /// Nothing it sends matters any more.
     Closing,
@@ -366,18 +367,18 @@ pub struct Gateway<R = Open> {
     sessions: Sessions,
     subscriptions: Subscriptions,
     retained: Retained<deliver::Source>,
-    routes: Slab<Routing>,
+    routes: Slab<RouteId, Routing>,
     /// Those by topic.
-    routed: BTreeMap<Box<str>, u32>,
+    routed: BTreeMap<Box<str>, RouteId>,
     /// Sessions that are being given what is retained.
-    walking: VecDeque<u32>,
+    walking: VecDeque<SessionId>,
     bodies: Bodies,
     /// Bodies of which the primary or the store has told, by name. They are kept until it says that they have gone, or this
     /// broker reigns.
-    learnt: BTreeMap<u64, u32>,
+    learnt: BTreeMap<u64, BodyId>,
     next_body: u64,
     /// Whose messages a stream carries.
-    owners: Vec<u32>,
+    owners: Vec<SessionId>,
     timers: BTreeSet<(Time, Timer)>,
     steps: timers::Steps,
     /// What has been refused since it was last asked for.
@@ -532,8 +533,7 @@ impl<R: Rules> Gateway<R> {
         let part = part.min(self.backlog_most);
         self.settings.limits.backlog_bytes = part;
         if part < before {
-            let sessions = (0..self.sessions.end()).filter_map(|index| self.sessions.get(index));
-            let links: Vec<LinkId> = sessions.filter_map(|session| session.link).collect();
+            let links: Vec<LinkId> = self.sessions.iter().filter_map(|session| session.link).collect();
             for link in links {
                 if net.backlog(link) > part {
                     self.refuse(now, link, Reason::QUOTA_EXCEEDED, NOT_READ, net);
@@ -545,7 +545,6 @@ impl<R: Rules> Gateway<R> {
     /// For each session for which something waits: its client, whether it is connected, what it has queued, and what is on its way to it;
     /// and last how many bodies there are. For whoever asks why nothing drains.
     pub fn explain(&self) -> String {
-        let sessions = (0..self.sessions.end()).filter_map(|index| self.sessions.get(index));
         let waits = |session: &&Session| !session.queue.is_empty() || !session.flights.is_empty();
         let one = |session: &Session| {
             let (client, queued, flights) = (&session.client, session.queue.len(), session.flights.len());
@@ -556,7 +555,7 @@ impl<R: Rules> Gateway<R> {
                 session.window
             )
         };
-        let all: String = sessions.filter(waits).map(one).collect();
+        let all: String = self.sessions.iter().filter(waits).map(one).collect();
         format!("{all}{} bodies", self.bodies.len())
     }
 
@@ -589,7 +588,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// The session of a link.
-    fn session_of(&self, link: LinkId) -> Option<u32> {
+    fn session_of(&self, link: LinkId) -> Option<SessionId> {
         match self.client(link)?.phase {
             Phase::Open { session } => Some(session),
             _ => None,
@@ -651,7 +650,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// What is for a client leaves in the turn in which it was made, or after everything else: as its session is served.
-    fn serve_in_turn(&mut self, link: LinkId, index: u32, net: &mut impl Effects) {
+    fn serve_in_turn(&mut self, link: LinkId, index: SessionId, net: &mut impl Effects) {
         let Some(last) = self.sessions.get(index).map(Session::is_best_effort) else {
             return invariant!("a client that is served has a session");
         };
@@ -847,7 +846,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         link: LinkId,
-        session: u32,
+        session: SessionId,
         acknowledge: Acknowledge,
         net: &mut impl Effects,
     ) {

@@ -5,6 +5,7 @@
 mod aliases;
 mod bodies;
 pub mod gateway;
+mod ids;
 pub mod packet;
 mod records;
 pub mod retained;
@@ -19,6 +20,7 @@ mod unanswered;
 
 pub use gateway::BrokerFigures;
 pub use gateway::{Action, Admits, Buffers, Draft, Gateway, Login, Open, Post, Rules, Step, Trouble, Wish};
+pub use ids::{GroupId, RouteId, SessionId};
 pub use records::{Record, append_record, known, rank, records};
 pub use settings::{Limits, References, Settings, Standby};
 pub use stats::Stats;

@@ -2,6 +2,7 @@
 
 use crate::aliases::Aliases;
 use crate::gateway::Wish;
+use crate::ids::{BodyId, SessionId};
 use crate::packet::{Options, Qos, Version, Will};
 use crate::slab::Slab;
 use crate::tree::Entry;
@@ -11,9 +12,6 @@ use contract::{Contract, Needs, StreamId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use wire::LinkId;
-
-/// No body behind this number: the message is not sent again.
-pub(crate) const NO_BODY: u32 = u32::MAX;
 
 /// The numbers of the subscriptions that want a message. One, which is usual, needs no room of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -44,7 +42,7 @@ pub(crate) struct Flight {
     pub(crate) id: u16,
     /// Its place among all that this session was ever sent.
     pub(crate) order: u64,
-    pub(crate) body: u32,
+    pub(crate) body: BodyId,
     pub(crate) qos: Qos,
     pub(crate) retain: bool,
     /// QoS 2: the subscriber has it; its number is to be released.
@@ -57,7 +55,7 @@ pub(crate) struct Flight {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Queued {
     pub(crate) order: u64,
-    pub(crate) body: u32,
+    pub(crate) body: BodyId,
     pub(crate) qos: Qos,
     pub(crate) retain: bool,
     /// The numbers of the subscriptions that want it.
@@ -412,7 +410,7 @@ impl Session {
     }
 
     /// The bodies of all that it has been sent and has not confirmed, and of all that waits to be sent.
-    pub(crate) fn bodies(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = BodyId> {
         self.flights.iter().map(|flight| flight.body).chain(self.queue.iter().map(|queued| queued.body))
     }
 
@@ -449,17 +447,17 @@ pub(crate) fn publisher_name(client: &str) -> Box<str> {
 /// All sessions, by number and by client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
-    all: Slab<Session>,
-    by_client: BTreeMap<Box<str>, u32>,
+    all: Slab<SessionId, Session>,
+    by_client: BTreeMap<Box<str>, SessionId>,
 }
 
 impl Sessions {
-    pub(crate) fn find(&self, client: &str) -> Option<u32> {
+    pub(crate) fn find(&self, client: &str) -> Option<SessionId> {
         self.by_client.get(client).copied()
     }
 
     /// Those whose clients have names after this one, by name.
-    pub(crate) fn after(&self, client: &str) -> impl Iterator<Item = (&str, u32)> {
+    pub(crate) fn after(&self, client: &str) -> impl Iterator<Item = (&str, SessionId)> {
         let from = if client.is_empty() { Bound::Unbounded } else { Bound::Excluded(client) };
         let rest = self.by_client.range::<str, _>((from, Bound::Unbounded));
         rest.map(|(name, index)| (&**name, *index))
@@ -469,24 +467,24 @@ impl Sessions {
         self.all.iter_mut()
     }
 
-    pub(crate) fn insert(&mut self, session: Session) -> u32 {
+    pub(crate) fn insert(&mut self, session: Session) -> SessionId {
         let client = session.client.clone();
         let index = self.all.insert(session);
         self.by_client.insert(client, index);
         index
     }
 
-    pub(crate) fn remove(&mut self, index: u32) -> Option<Session> {
+    pub(crate) fn remove(&mut self, index: SessionId) -> Option<Session> {
         let session = self.all.remove(index)?;
         self.by_client.remove(&session.client);
         Some(session)
     }
 
-    pub(crate) fn get(&self, index: u32) -> Option<&Session> {
+    pub(crate) fn get(&self, index: SessionId) -> Option<&Session> {
         self.all.get(index)
     }
 
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Session> {
+    pub(crate) fn get_mut(&mut self, index: SessionId) -> Option<&mut Session> {
         self.all.get_mut(index)
     }
 
@@ -496,6 +494,16 @@ impl Sessions {
 
     pub(crate) fn end(&self) -> u32 {
         self.all.end()
+    }
+
+    /// All numbers that were ever given; some have no session now.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = SessionId> + use<> {
+        (0..self.all.end()).map(SessionId)
+    }
+
+    /// All sessions, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.all.iter()
     }
 }
 

@@ -24,6 +24,7 @@ pub use matches::{Matches, Row, Want};
 use node::Leaf;
 pub use node::Member;
 
+use crate::ids::{GroupId, Number, SessionId};
 use crate::packet::Options;
 use crate::slab::Slab;
 
@@ -43,9 +44,9 @@ pub struct Entry {
 #[derive(Clone, Debug)]
 pub struct Subscriptions {
     filters: Filters<Leaf>,
-    groups: Slab<Group>,
+    groups: Slab<GroupId, Group>,
     /// By session and text of the filter.
-    texts: BTreeMap<(u32, Box<str>), Entry>,
+    texts: BTreeMap<(SessionId, Box<str>), Entry>,
     /// How many each session has, and what their filters would take alone; see [`contract::filter_bytes`].
     held: Vec<(u32, usize)>,
     /// How long all filters are together.
@@ -64,7 +65,7 @@ struct Group {
     /// By session.
     members: Vec<Member>,
     /// Who was the last in turn.
-    last: Option<u32>,
+    last: Option<SessionId>,
 }
 
 impl Subscriptions {
@@ -127,7 +128,7 @@ impl Subscriptions {
     }
 
     /// Adds a subscription, or replaces the session's one with the same text. Says whether there was one.
-    pub fn insert(&mut self, filter: &str, session: u32, entry: Entry) -> Result<bool, FilterError> {
+    pub fn insert(&mut self, filter: &str, session: SessionId, entry: Entry) -> Result<bool, FilterError> {
         let parsed = parse_filter(filter)?;
         if parsed.group.is_some() && entry.options.no_local {
             return Err(FilterError::SharedNoLocal);
@@ -145,10 +146,10 @@ impl Subscriptions {
             if needed > limit {
                 return Err(FilterError::NoMemory { needed, limit });
             }
-            if self.held.len() <= session as usize {
-                self.held.resize(session as usize + 1, (0, 0));
+            if self.held.len() <= session.place() {
+                self.held.resize(session.place() + 1, (0, 0));
             }
-            match self.held.get_mut(session as usize) {
+            match self.held.get_mut(session.place()) {
                 Some((count, held)) => (*count, *held) = (*count + 1, *held + bytes),
                 None => invariant!("a session that subscribes has a place"),
             }
@@ -171,11 +172,11 @@ impl Subscriptions {
     }
 
     /// Removes a subscription. Says whether there was one.
-    pub fn remove(&mut self, filter: &str, session: u32) -> bool {
+    pub fn remove(&mut self, filter: &str, session: SessionId) -> bool {
         if self.texts.remove(&(session, filter.into())).is_none() {
             return false;
         }
-        match self.held.get_mut(session as usize) {
+        match self.held.get_mut(session.place()) {
             Some((count, held)) => {
                 (*count, *held) = (*count - 1, *held - contract::filter_bytes(filter));
             }
@@ -193,7 +194,7 @@ impl Subscriptions {
     }
 
     /// Removes all subscriptions of a session.
-    pub fn remove_session(&mut self, session: u32) {
+    pub fn remove_session(&mut self, session: SessionId) {
         while let Some((next, _)) = self.texts.range((session, Box::default())..).next()
             && next.0 == session
         {
@@ -203,8 +204,8 @@ impl Subscriptions {
     }
 
     /// How many subscriptions a session has. One that has never had any has no place.
-    pub fn held(&self, session: u32) -> usize {
-        self.held.get(session as usize).map_or(0, |(count, _)| *count as usize)
+    pub fn held(&self, session: SessionId) -> usize {
+        self.held.get(session.place()).map_or(0, |(count, _)| *count as usize)
     }
 
     /// What filters take of memory, about.
@@ -213,24 +214,24 @@ impl Subscriptions {
     }
 
     /// What the filters of a session would take alone. One that has never had any has no place.
-    pub fn bytes_of(&self, session: u32) -> usize {
-        self.held.get(session as usize).map_or(0, |(_, bytes)| *bytes)
+    pub fn bytes_of(&self, session: SessionId) -> usize {
+        self.held.get(session.place()).map_or(0, |(_, bytes)| *bytes)
     }
 
     /// A session's subscriptions, by text.
-    pub fn of_session(&self, session: u32) -> impl Iterator<Item = (&str, Entry)> {
+    pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = (&str, Entry)> {
         let texts = self.texts.range((session, Box::default())..);
         let own = texts.take_while(move |((of, _), _)| *of == session);
         own.map(|((_, text), entry)| (&**text, *entry))
     }
 
     /// The texts of a session's filters, in order.
-    pub fn filters_of(&self, session: u32) -> impl Iterator<Item = &str> {
+    pub fn filters_of(&self, session: SessionId) -> impl Iterator<Item = &str> {
         self.of_session(session).map(|(text, _)| text)
     }
 
     /// A session's subscription with this text.
-    pub fn get(&self, filter: &str, session: u32) -> Option<Entry> {
+    pub fn get(&self, filter: &str, session: SessionId) -> Option<Entry> {
         self.texts.get(&(session, Box::from(filter))).copied()
     }
 
@@ -246,7 +247,11 @@ impl Subscriptions {
 
     /// Whose turn it is in a group, and how that one subscribed: the next one by number for which `alive` holds. `None`: it
     /// holds for nobody, or the group is gone.
-    pub fn next_member(&mut self, group: u32, alive: impl Fn(u32) -> bool) -> Option<(u32, Entry)> {
+    pub fn next_member(
+        &mut self,
+        group: GroupId,
+        alive: impl Fn(SessionId) -> bool,
+    ) -> Option<(SessionId, Entry)> {
         let group = self.groups.get_mut(group)?;
         let begin =
             group.last.map_or(0, |last| group.members.partition_point(|member| member.session <= last));
@@ -257,7 +262,7 @@ impl Subscriptions {
     }
 
     /// The members of a group that was found just now, by session.
-    pub fn members(&self, group: u32) -> &[Member] {
+    pub fn members(&self, group: GroupId) -> &[Member] {
         match self.groups.get(group) {
             Some(group) => &group.members,
             None => invariant!("a group that was found has members", &[]),
@@ -266,13 +271,13 @@ impl Subscriptions {
 }
 
 /// Where in a leaf's list of groups one is, or belongs.
-fn find_group(leaf: &Leaf, groups: &Slab<Group>, name: &str) -> Result<usize, usize> {
+fn find_group(leaf: &Leaf, groups: &Slab<GroupId, Group>, name: &str) -> Result<usize, usize> {
     let name_of =
-        |group: u32| &*groups.get(group).expect("invariant: leaves know only groups that are there").name;
+        |group: GroupId| &*groups.get(group).expect("invariant: leaves know only groups that are there").name;
     leaf.groups.binary_search_by(|group| name_of(*group).cmp(name))
 }
 
-fn group_of<'a>(leaf: &mut Leaf, groups: &'a mut Slab<Group>, name: &str) -> &'a mut Group {
+fn group_of<'a>(leaf: &mut Leaf, groups: &'a mut Slab<GroupId, Group>, name: &str) -> &'a mut Group {
     let number = match find_group(leaf, groups, name) {
         Ok(at) => *leaf.groups.get(at).expect("invariant: just found"),
         Err(at) => {
@@ -284,7 +289,7 @@ fn group_of<'a>(leaf: &mut Leaf, groups: &'a mut Slab<Group>, name: &str) -> &'a
     groups.get_mut(number).expect("invariant: leaves know only groups that are there")
 }
 
-fn leave_group(leaf: &mut Leaf, groups: &mut Slab<Group>, name: &str, session: u32) {
+fn leave_group(leaf: &mut Leaf, groups: &mut Slab<GroupId, Group>, name: &str, session: SessionId) {
     let at = find_group(leaf, groups, name).expect("invariant: groups of `texts` are in their leaves");
     let number = *leaf.groups.get(at).expect("invariant: just found");
     let group = groups.get_mut(number).expect("invariant: leaves know only groups that are there");
@@ -295,7 +300,7 @@ fn leave_group(leaf: &mut Leaf, groups: &mut Slab<Group>, name: &str, session: u
     }
 }
 
-fn leave(members: &mut Vec<Member>, session: u32) {
+fn leave(members: &mut Vec<Member>, session: SessionId) {
     let at = members.binary_search_by_key(&session, |member| member.session);
     members.remove(at.expect("invariant: members are where `texts` says"));
     // Lists that were long once do not hold their memory for ever.

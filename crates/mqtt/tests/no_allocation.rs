@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use contract::Time;
+use mqtt::SessionId;
 use mqtt::packet::{
     Answer, ConnAck, Decoded, Delivery, Options, PACKET_BYTES_MAX, Packet, Properties, Qos, Reason, Version,
     acknowledge, acknowledge_error, connack, decode, delivery, delivery_bytes, disconnect, pong, suback,
@@ -25,7 +26,8 @@ fn a_topic_is_matched_without_allocating() {
     let options = Options { qos: Qos::AtLeastOnce, ..Options::default() };
     for session in 0..100 {
         for filter in ["hall/#", "hall/+/heat", "hall/oven/+", "$share/g/hall/+/heat", "+/+/+"] {
-            tree.insert(filter, session, Entry { options, subscription: Some(session + 1) }).unwrap();
+            tree.insert(filter, SessionId(session), Entry { options, subscription: Some(session + 1) })
+                .unwrap();
         }
     }
     let mut found = Matches::default();
@@ -39,7 +41,7 @@ fn a_topic_is_matched_without_allocating() {
             tree.matches("hall/oven/heat", &mut found);
             tree.matches("other/oven", &mut found);
             tree.matches("hall/oven/heat", &mut found);
-            assert!(tree.next_member(found.groups()[0], |session| session % 2 == 0).is_some());
+            assert!(tree.next_member(found.groups()[0], |session| session.0 % 2 == 0).is_some());
         }
     });
     assert_eq!(again, 0);

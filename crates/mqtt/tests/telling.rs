@@ -4,7 +4,7 @@
 use contract::{Contract, Loss, Span, StreamId, Time};
 use mqtt::packet::Version;
 use mqtt::testing::{QoS, encode_5, subscribe, v5};
-use mqtt::{Admits, Buffers, Gateway, Limits, Settings, Wish};
+use mqtt::{Admits, Buffers, Gateway, Limits, RouteId, Settings, Wish};
 use simulation::Wires;
 use std::num::NonZeroU16;
 use wire::{LinkId, MessageFlags, Origin, Routed};
@@ -61,11 +61,11 @@ fn connect(gateway: &mut Gateway, number: u32, clean_start: bool) {
     }
 }
 
-fn deliver(gateway: &mut Gateway, route: u32, seq: u64) {
+fn deliver(gateway: &mut Gateway, route: RouteId, seq: u64) {
     deliver_payload(gateway, route, seq, &[7; 1_000]);
 }
 
-fn deliver_payload(gateway: &mut Gateway, route: u32, seq: u64, payload: &[u8]) {
+fn deliver_payload(gateway: &mut Gateway, route: RouteId, seq: u64, payload: &[u8]) {
     let contract = Contract::every(Span::FOREVER);
     let message = Routed {
         stream: StreamId(0),
@@ -125,7 +125,7 @@ fn a_backup_that_is_told_in_pieces_knows_the_same_in_the_end() {
 }
 
 /// [`SESSIONS`] of clients that are away, and 400 messages that wait for each. Returns the route of those.
-fn with_sessions(gateway: &mut Gateway) -> u32 {
+fn with_sessions(gateway: &mut Gateway) -> RouteId {
     gateway.set_reign(NOW, true, &mut Wires::default());
     let (route, _) = gateway.route("t");
     for number in 0..SESSIONS {

@@ -5,9 +5,10 @@ use super::timers::Timer;
 use super::words::append_with_words;
 use super::{ANSWER_TOO_LARGE, Action, Gateway, Login, Phase, Rules, Trouble, Wish};
 use crate::aliases::Aliases;
+use crate::ids::{NO_BODY, SessionId};
 use crate::packet::{ConnAck, Connect, Disconnect, Reason, connack};
 use crate::records::{Key, Records, write_session};
-use crate::session::{NO_BODY, Session, Walk, is_client_name};
+use crate::session::{Session, Walk, is_client_name};
 use crate::settings::Standby;
 use contract::{Mutant, Span, Time, invariant};
 use std::net::SocketAddr;
@@ -220,6 +221,7 @@ impl<R: Rules> Gateway<R> {
         self.begin_reign(now);
         for index in 0..self.clients.len() as u32 {
             let link = LinkId(index);
+            // Others have the link, or nobody.
             let Some(client) = self.client_mut(link) else { continue };
             if !matches!(client.phase, Phase::Held { ticket: None, .. }) {
                 continue;
@@ -236,7 +238,7 @@ impl<R: Rules> Gateway<R> {
         self.sys_again(now);
         self.end_learning();
         let (grace, inflight) = (self.settings.limits.grace, self.settings.limits.inflight);
-        for index in 0..self.sessions.end() {
+        for index in self.sessions.numbers() {
             let Some(session) = self.sessions.get_mut(index).filter(|session| session.link.is_none()) else {
                 continue;
             };
@@ -352,7 +354,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session has a connection now.
-    fn attach(&mut self, now: Time, link: LinkId, index: u32, connect: &Connect, expiry: u32) {
+    fn attach(&mut self, now: Time, link: LinkId, index: SessionId, connect: &Connect, expiry: u32) {
         let limits = self.settings.limits;
         *self.connected.entry(connect.user.clone()).or_default() += 1;
         let Some(session) = self.sessions.get_mut(index) else {
@@ -392,7 +394,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A client comes whose session is there: an older connection of it ends, and so does the session if it begins anew.
-    fn take_over(&mut self, now: Time, index: u32, clean_start: bool, net: &mut impl Effects) {
+    fn take_over(&mut self, now: Time, index: SessionId, clean_start: bool, net: &mut impl Effects) {
         let Some(session) = self.sessions.get_mut(index) else {
             return invariant!("a session that was found is there");
         };
@@ -422,7 +424,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         link: LinkId,
-        index: u32,
+        index: SessionId,
         word: Disconnect,
         net: &mut impl Effects,
     ) {
@@ -454,7 +456,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session has lost its connection.
-    pub(super) fn detach(&mut self, now: Time, index: u32, link: LinkId, why: &str) {
+    pub(super) fn detach(&mut self, now: Time, index: SessionId, link: LinkId, why: &str) {
         // A partner that reigns by now may have ended it before this broker has stepped down in the same turn.
         let Some(session) = self.sessions.get_mut(index).filter(|session| session.link == Some(link)) else {
             return;
@@ -507,7 +509,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Publishes the will of a session, if it has one.
-    pub(super) fn publish_will(&mut self, index: u32) {
+    pub(super) fn publish_will(&mut self, index: SessionId) {
         let Some(session) = self.sessions.get_mut(index) else {
             return invariant!("a session whose will is published is there");
         };
@@ -531,7 +533,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session ends, with everything that waits for it.
-    pub(super) fn end_session(&mut self, index: u32) {
+    pub(super) fn end_session(&mut self, index: SessionId) {
         self.publish_will(index);
         self.orphan(index);
         let Some(session) = self.sessions.remove(index) else {
@@ -551,7 +553,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session does not end, nor is its will published, at the times that were set for it.
-    pub(super) fn forget_times(&mut self, index: u32, ends_at: Option<Time>, will_at: Option<Time>) {
+    pub(super) fn forget_times(&mut self, index: SessionId, ends_at: Option<Time>, will_at: Option<Time>) {
         let ends = ends_at.map(|at| (at, Timer::End(index)));
         let will = will_at.map(|at| (at, Timer::Will(index)));
         ends.iter().chain(&will).for_each(|timer| _ = self.timers.remove(timer));
@@ -569,12 +571,11 @@ impl<R: Rules> Gateway<R> {
 
     /// Subscriptions that need something beyond the contracts of their topics.
     pub fn needy(&self) -> impl Iterator<Item = Wish> {
-        let sessions = (0..self.sessions.end()).filter_map(|index| self.sessions.get(index));
-        sessions.flat_map(|session| session.needs.filters().map(|text| session.wish(text)))
+        self.sessions.iter().flat_map(|session| session.needs.filters().map(|text| session.wish(text)))
     }
 
     /// Records a session as it is now, or that it need not be known any more.
-    pub(super) fn record_session(&mut self, index: u32) {
+    pub(super) fn record_session(&mut self, index: SessionId) {
         let Gateway { sessions, subscriptions, records, .. } = self;
         let Some(session) = sessions.get_mut(index) else {
             return invariant!("a session that is recorded is there");

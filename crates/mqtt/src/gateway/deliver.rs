@@ -4,6 +4,7 @@ use super::giving::{Giving, Item};
 use super::learn::Highest;
 use super::publish::read_trailer;
 use super::{Gateway, Routing, Rules};
+use crate::ids::{GroupId, RouteId, SessionId};
 use crate::packet::Qos;
 use crate::records::{Key, Records};
 use crate::retained;
@@ -74,7 +75,7 @@ fn qos_of(message: &Routed<'_>) -> Qos {
 
 impl<R: Rules> Gateway<R> {
     /// A topic of the broker has come. Returns its number here, and how many subscribers it has.
-    pub fn route(&mut self, topic: &str) -> (u32, u32) {
+    pub fn route(&mut self, topic: &str) -> (RouteId, u32) {
         let receivers = self.receivers(topic);
         let routing = Routing { topic: topic.into(), matches: Matches::default(), generation: u64::MAX };
         let route = self.routes.insert(routing);
@@ -83,7 +84,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// The topic has gone.
-    pub fn unroute(&mut self, route: u32) {
+    pub fn unroute(&mut self, route: RouteId) {
         let Some(routing) = self.routes.remove(route) else {
             return invariant!("a topic that was given a route has it");
         };
@@ -105,7 +106,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A message is dispatched.
-    pub fn deliver(&mut self, now: Time, route: u32, message: &Routed<'_>, net: &mut impl Effects) {
+    pub fn deliver(&mut self, now: Time, route: RouteId, message: &Routed<'_>, net: &mut impl Effects) {
         self.match_anew();
         let Some(routing) = self.routes.get_mut(route) else {
             return invariant!("a topic that was given a route has it");
@@ -190,7 +191,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session is to be given what is retained for a filter that it has just subscribed; [`Gateway::walk_retained`] does it.
-    pub(super) fn give_retained(&mut self, index: u32, filter: &str, entry: &Entry) {
+    pub(super) fn give_retained(&mut self, index: SessionId, filter: &str, entry: &Entry) {
         let most = self.settings.limits.subscriptions_per_session;
         // Most filters mean one topic, and most topics retain nothing.
         if !filter.contains(['+', '#']) && self.retained.get(filter, Time::ZERO).is_none() {
@@ -214,7 +215,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Goes on giving a session what is retained: some of it now, and the rest in further turns.
-    pub(super) fn walk_retained(&mut self, now: Time, index: u32, net: &mut impl Effects) {
+    pub(super) fn walk_retained(&mut self, now: Time, index: SessionId, net: &mut impl Effects) {
         let Gateway { retained, sessions, walking, .. } = self;
         // Since it was put among those whose turn comes, it may have ended, or its client have gone.
         let Some(session) = sessions.get_mut(index).filter(|session| !session.walks.is_empty()) else {
@@ -266,7 +267,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Whose turn it is in a group.
-    pub(super) fn next_of_group(&mut self, group: u32) -> Option<(u32, Entry)> {
+    pub(super) fn next_of_group(&mut self, group: GroupId) -> Option<(SessionId, Entry)> {
         next_of_group(&self.sessions, &mut self.subscriptions, group)
     }
 
@@ -274,7 +275,7 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn give_one(
         &mut self,
         now: Time,
-        index: u32,
+        index: SessionId,
         item: &Item<'_>,
         entry: &Entry,
         net: &mut impl Effects,
@@ -291,7 +292,7 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn give_own(
         &mut self,
         now: Time,
-        index: u32,
+        index: SessionId,
         own: &Own<'_>,
         entry: &Entry,
         net: &mut impl Effects,
@@ -330,7 +331,11 @@ pub(crate) struct Source {
 }
 
 /// Whose turn it is in a group: one that is connected, or else any.
-fn next_of_group(sessions: &Sessions, subscriptions: &mut Subscriptions, group: u32) -> Option<(u32, Entry)> {
+fn next_of_group(
+    sessions: &Sessions,
+    subscriptions: &mut Subscriptions,
+    group: GroupId,
+) -> Option<(SessionId, Entry)> {
     let connected = |member| sessions.get(member).is_some_and(|session| session.link.is_some());
     let chosen = subscriptions.next_member(group, connected);
     chosen.or_else(|| subscriptions.next_member(group, |member| sessions.get(member).is_some()))

@@ -17,6 +17,7 @@ impl<R: Rules> Gateway<R> {
     ) {
         for index in 0..self.clients.len() as u32 {
             let link = LinkId(index);
+            // Others have the link, or nobody.
             let Some(client) = self.client(link) else { continue };
             let user = match &client.phase {
                 Phase::Open { session } => match self.sessions.get(*session) {

@@ -3,9 +3,10 @@
 use super::giving::{Outgoing, order_of};
 use super::{Gateway, Rules};
 use crate::bodies::Bodies;
+use crate::ids::{BodyId, NO_BODY, SessionId};
 use crate::packet::{Acknowledge, Answer, Qos, Reason, acknowledge};
 use crate::records::{Key, Records, Waiting};
-use crate::session::{ALL_SENT, Flight, NO_BODY, Queued};
+use crate::session::{ALL_SENT, Flight, Queued};
 use contract::{Time, invariant};
 use wire::{Effects, LinkId, Order};
 
@@ -19,7 +20,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Sends what waits for a session, as far as its connection and its window have room.
-    pub(super) fn pump(&mut self, now: Time, index: u32, net: &mut impl Effects) {
+    pub(super) fn pump(&mut self, now: Time, index: SessionId, net: &mut impl Effects) {
         self.send_again(now, index, net);
         let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
         let Some(session) = sessions.get_mut(index) else {
@@ -68,7 +69,7 @@ impl<R: Rules> Gateway<R> {
 
     /// After a client has come back: what it has taken note of it is asked to release again. That is no message, so that its window has
     /// nothing to do with it.
-    pub(super) fn release_again(&mut self, index: u32, net: &mut impl Effects) {
+    pub(super) fn release_again(&mut self, index: SessionId, net: &mut impl Effects) {
         let Some(session) = self.sessions.get(index) else {
             return invariant!("a client that is served has a session");
         };
@@ -81,7 +82,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// After a client has come back: what it has not answered is sent again, in its order, as far as there is room.
-    fn send_again(&mut self, now: Time, index: u32, net: &mut impl Effects) {
+    fn send_again(&mut self, now: Time, index: SessionId, net: &mut impl Effects) {
         let Gateway { sessions, clients, bodies, records, stats, settings, .. } = self;
         let Some(session) = sessions.get_mut(index) else {
             return invariant!("a client that is served has a session");
@@ -129,7 +130,7 @@ impl<R: Rules> Gateway<R> {
 
     /// A client has a message: PUBACK or PUBCOMP. `Err`: that is no answer to the message with this number. One to a message that is not
     /// under way any more is none to anything: it may have crossed with the end of a connection.
-    pub(super) fn finish_flight(&mut self, index: u32, word: Acknowledge) -> Result<(), &'static str> {
+    pub(super) fn finish_flight(&mut self, index: SessionId, word: Acknowledge) -> Result<(), &'static str> {
         let Gateway { sessions, bodies, records, .. } = self;
         let Some(session) = sessions.get_mut(index) else {
             return invariant!("who answers a message has a session", Ok(()));
@@ -160,7 +161,7 @@ impl<R: Rules> Gateway<R> {
     /// message with this number.
     pub(super) fn receive_flight(
         &mut self,
-        index: u32,
+        index: SessionId,
         word: Acknowledge,
         net: &mut impl Effects,
     ) -> Result<(), &'static str> {
@@ -211,13 +212,13 @@ impl<R: Rules> Gateway<R> {
         Ok(())
     }
 
-    pub(super) fn release_body(&mut self, body: u32) {
+    pub(super) fn release_body(&mut self, body: BodyId) {
         release(&mut self.bodies, &mut self.records, body);
     }
 }
 
 /// One less waits for a body.
-pub(super) fn release(bodies: &mut Bodies, records: &mut Records, body: u32) {
+pub(super) fn release(bodies: &mut Bodies, records: &mut Records, body: BodyId) {
     if let Some(gone) = bodies.release(body).filter(|gone| gone.recorded) {
         records.remove(&Key::Body(gone.id));
     }

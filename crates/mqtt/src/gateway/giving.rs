@@ -4,9 +4,10 @@ use super::flights::release;
 use super::{Client, Phase, TROUBLES_MAX, Trouble};
 use crate::aliases::{Alias, Aliases};
 use crate::bodies::{Bodies, Body, NewBody};
+use crate::ids::{BodyId, NO_BODY};
 use crate::packet::{Delivery, Qos, Version, delivery, delivery_bytes};
 use crate::records::{Content, Key, Records, Waiting};
-use crate::session::{Flight, NO_BODY, Queued, Session};
+use crate::session::{Flight, Queued, Session};
 use crate::settings::Limits;
 use crate::stats::Stats;
 use crate::tree::{Entry, Want};
@@ -46,7 +47,7 @@ pub(super) struct Giving<'g> {
     pub(super) stats: &'g mut Stats,
     pub(super) limits: &'g Limits,
     /// The body that is kept of it, once somebody has to wait.
-    pub(super) body: Option<u32>,
+    pub(super) body: Option<BodyId>,
     /// Whether a session that outlives its connection has been given it.
     pub(super) recorded: bool,
     /// Whether its publisher can be told that a session has no room for it, where that is configured.
@@ -200,7 +201,7 @@ impl Giving<'_> {
 
     /// Keeps the message for those who wait for it. `outlives`: one of them does not end with its connection, so others are
     /// told. `None`: there is no room.
-    fn keep(&mut self, item: &Item<'_>, outlives: bool) -> Option<(u32, u64)> {
+    fn keep(&mut self, item: &Item<'_>, outlives: bool) -> Option<(BodyId, u64)> {
         let index = match self.body {
             Some(index) => index,
             None => self.insert(item)?,
@@ -216,7 +217,7 @@ impl Giving<'_> {
         Some((index, body.id))
     }
 
-    fn insert(&mut self, item: &Item<'_>) -> Option<u32> {
+    fn insert(&mut self, item: &Item<'_>) -> Option<BodyId> {
         let Item { topic, properties, payload, expires, .. } = *item;
         let new = NewBody { id: *self.next_body, topic, properties, payload, expires };
         if self.bodies.bytes() + new.bytes() > self.limits.queue_bytes {

@@ -4,9 +4,10 @@ use super::connect::{remove_records, seconds};
 use super::deliver::Source;
 use super::{Gateway, Rules};
 use crate::bodies::{Bodies, NewBody};
+use crate::ids::{BodyId, NO_BODY, SessionId};
 use crate::records::{Content, Key, Record, Waiting, records, write_record, write_session};
 use crate::retained::New;
-use crate::session::{Flight, Incoming, NO_BODY, Queued, is_client_name};
+use crate::session::{Flight, Incoming, Queued, is_client_name};
 use contract::{Time, invariant};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -238,12 +239,12 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Nothing waits for this session any more: what does is told anew.
-    fn empty(&mut self, index: u32) {
+    fn empty(&mut self, index: SessionId) {
         let Some(session) = self.sessions.get_mut(index) else {
             return invariant!("a session that was found is there");
         };
         remove_records(&mut self.records, session);
-        let bodies: Vec<u32> = session.bodies().collect();
+        let bodies: Vec<BodyId> = session.bodies().collect();
         session.flights.clear();
         session.queue.clear();
         session.forget_incoming();
@@ -280,7 +281,8 @@ impl<R: Rules> Gateway<R> {
     }
 
     fn note_before(&mut self) {
-        for index in 0..self.sessions.end() {
+        for index in self.sessions.numbers() {
+            // Some are free.
             let Some(session) = self.sessions.get(index) else { continue };
             if !session.is_persistent() {
                 self.end_session(index);
@@ -331,7 +333,7 @@ impl<R: Rules> Gateway<R> {
         if from < RETAINED {
             let mut index = u32::try_from(from.saturating_sub(1)).unwrap_or(u32::MAX);
             while index < self.sessions.end() && out.len() < PIECE_BYTES {
-                index += u32::from(self.tell_session(index, out));
+                index += u32::from(self.tell_session(SessionId(index), out));
             }
             return Some(if index < self.sessions.end() { u64::from(index) + 1 } else { RETAINED });
         }
@@ -371,7 +373,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Tells of a session and what waits for it. `false`: there is more, with which the next piece goes on.
-    fn tell_session(&mut self, index: u32, out: &mut Vec<u8>) -> bool {
+    fn tell_session(&mut self, index: SessionId, out: &mut Vec<u8>) -> bool {
         let begun = self.telling.part.take().filter(|(part, _)| *part == index).map(|(_, order)| order);
         let Gateway { sessions, subscriptions, bodies, telling, .. } = self;
         // The number may be free, or the session nobody's concern.
@@ -421,7 +423,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session has ended; another may have its number.
-    pub(super) fn stop_telling(&mut self, index: u32) {
+    pub(super) fn stop_telling(&mut self, index: SessionId) {
         self.telling.part = self.telling.part.filter(|(part, _)| *part != index);
     }
 }
@@ -446,13 +448,13 @@ pub(super) struct Telling {
     /// Counts backups. A body of which one has heard is not told again, however many sessions wait for it.
     pub(super) round: u32,
     /// The session of which a part has been told, and the place of what comes next.
-    part: Option<(u32, u64)>,
+    part: Option<(SessionId, u64)>,
     /// The topic of the retained message that was the last.
     topic: Option<Box<str>>,
 }
 
 /// Tells of a body, unless that has been done. Returns its name; zero for [`NO_BODY`].
-fn tell_body(bodies: &mut Bodies, round: u32, body: u32, out: &mut Vec<u8>) -> u64 {
+fn tell_body(bodies: &mut Bodies, round: u32, body: BodyId, out: &mut Vec<u8>) -> u64 {
     if body == NO_BODY {
         return 0;
     }

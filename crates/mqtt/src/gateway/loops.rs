@@ -6,6 +6,7 @@
 //! is found among many others, and what is published now and then is not. The operator is told; nothing is held up, since it may be meant.
 
 use super::{Gateway, Rules, Trouble};
+use crate::ids::SessionId;
 use crate::tree::Matches;
 use contract::{Span, Time, invariant};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -62,7 +63,7 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn look_for_loop(
         &mut self,
         now: Time,
-        (link, index): (LinkId, u32),
+        (link, index): (LinkId, SessionId),
         topic: &str,
         payload: &[u8],
     ) {

@@ -5,8 +5,8 @@
 
 use super::giving::Item;
 use super::{Gateway, Rules};
+use crate::ids::{BodyId, GroupId, NO_BODY, SessionId};
 use crate::packet::Qos;
-use crate::session::NO_BODY;
 use crate::tree::Matches;
 use contract::{Time, invariant};
 use wire::Effects;
@@ -18,15 +18,15 @@ const PASSED_PER_TURN: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Orphan {
     /// The group that shared it.
-    group: u32,
-    body: u32,
+    group: GroupId,
+    body: BodyId,
     qos: Qos,
     retain: bool,
 }
 
 impl<R: Rules> Gateway<R> {
     /// Remembers what a session that ends was to be given, and had of groups that it is still a member of.
-    pub(super) fn orphan(&mut self, index: u32) {
+    pub(super) fn orphan(&mut self, index: SessionId) {
         if !self.reigns() {
             return;
         }
@@ -42,7 +42,7 @@ impl<R: Rules> Gateway<R> {
                 continue;
             };
             subscriptions.matches(kept.topic(), &mut found);
-            let is_member = |group: &&u32| {
+            let is_member = |group: &&GroupId| {
                 let members = subscriptions.members(**group);
                 members.binary_search_by_key(&index, |member| member.session).is_ok()
             };

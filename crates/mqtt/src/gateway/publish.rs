@@ -4,6 +4,7 @@ use super::asking::asked_contract;
 use super::repeats::Unwanted;
 use super::words::append_with_words;
 use super::{Action, Admits, Gateway, Rules, Step, Trouble};
+use crate::ids::{NO_SESSION, SessionId};
 use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
 use crate::records::Key;
 use crate::session::{Outlet, Session, Told};
@@ -18,8 +19,8 @@ const TELL_REFUSED_EVERY: Span = Span::secs(1);
 /// A message that a client publishes, and what its answer needs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Post<'a> {
-    /// Whose: a session.
-    pub session: u32,
+    /// Whose.
+    pub session: SessionId,
     /// Its packet identifier; zero with QoS 0.
     pub id: u16,
     /// Its quality of service.
@@ -180,7 +181,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         link: LinkId,
-        index: u32,
+        index: SessionId,
         publish: &Publish<'a>,
         buffers: &'a mut Buffers,
         net: &mut impl Effects,
@@ -191,7 +192,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Whether a message with QoS 2 has come before. Its answer may have been lost.
-    fn has_come(&mut self, index: u32, publish: &Publish<'_>, net: &mut impl Effects) -> bool {
+    fn has_come(&mut self, index: SessionId, publish: &Publish<'_>, net: &mut impl Effects) -> bool {
         let Some(session) = self.sessions.get_mut(index) else {
             return invariant!("who publishes has a session", false);
         };
@@ -210,7 +211,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         link: LinkId,
-        index: u32,
+        index: SessionId,
         publish: &Publish<'a>,
         buffers: &'a mut Buffers,
         net: &mut impl Effects,
@@ -291,7 +292,7 @@ impl<R: Rules> Gateway<R> {
     /// Whether what a client sends has to wait for its messages before it, so that packets take effect in their order: a command for all
     /// of them (`most` is 0), a message where there are more than are remembered.
     #[inline]
-    pub(super) fn is_behind(&mut self, session: u32, most: usize, load: &impl Admits) -> bool {
+    pub(super) fn is_behind(&mut self, session: SessionId, most: usize, load: &impl Admits) -> bool {
         let Some(session) = self.sessions.get_mut(session).filter(|session| session.ahead.len() > most)
         else {
             return false;
@@ -314,7 +315,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         link: LinkId,
-        index: u32,
+        index: SessionId,
         publish: &Publish<'_>,
         topic: &str,
         net: &mut impl Effects,
@@ -330,7 +331,7 @@ impl<R: Rules> Gateway<R> {
     fn refuse_or_end(
         &mut self,
         now: Time,
-        (link, index): (LinkId, u32),
+        (link, index): (LinkId, SessionId),
         publish: &Publish<'_>,
         topic: &str,
         (reason, text, for_ever): (Reason, &str, bool),
@@ -354,7 +355,14 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Tells the admin of a message that was refused; of one topic after the other, and of the same once in a while.
-    pub(super) fn tell_refused(&mut self, now: Time, index: u32, topic: &str, bytes: usize, text: &str) {
+    pub(super) fn tell_refused(
+        &mut self,
+        now: Time,
+        index: SessionId,
+        topic: &str,
+        bytes: usize,
+        text: &str,
+    ) {
         let Some(session) = self.sessions.get_mut(index) else {
             return invariant!("who publishes has a session");
         };
@@ -445,7 +453,7 @@ impl<R: Rules> Gateway<R> {
         }
         session.pending.push(Pending { stream, seq, id: post.id, qos: post.qos });
         if self.owners.len() <= stream.place() {
-            self.owners.resize(stream.place() + 1, u32::MAX);
+            self.owners.resize(stream.place() + 1, NO_SESSION);
         }
         match self.owners.get_mut(stream.place()) {
             Some(owner) => *owner = post.session,
@@ -532,7 +540,14 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Answers a message that is covered, after everything else that leaves in this turn.
-    pub(super) fn answer(&mut self, index: u32, id: u16, qos: Qos, reason: Reason, net: &mut impl Effects) {
+    pub(super) fn answer(
+        &mut self,
+        index: SessionId,
+        id: u16,
+        qos: Qos,
+        reason: Reason,
+        net: &mut impl Effects,
+    ) {
         let Some(answer) = answer_to(qos) else { return };
         // Its client may have gone: it asks again when it comes back.
         let Some((link, version)) =
@@ -547,7 +562,7 @@ impl<R: Rules> Gateway<R> {
     /// protocol has it.
     pub(super) fn refuse_message(
         &mut self,
-        index: u32,
+        index: SessionId,
         id: u16,
         qos: Qos,
         reason: Reason,
@@ -570,7 +585,13 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A client releases the number of a QoS 2 message.
-    pub(super) fn release_incoming(&mut self, link: LinkId, index: u32, id: u16, net: &mut impl Effects) {
+    pub(super) fn release_incoming(
+        &mut self,
+        link: LinkId,
+        index: SessionId,
+        id: u16,
+        net: &mut impl Effects,
+    ) {
         let known = self.forget_incoming(index, id);
         let Some(version) = self.sessions.get(index).map(|session| session.version) else {
             return invariant!("who answers a message has a session");
@@ -580,7 +601,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A QoS 2 message of a client is under way no more. Says whether it was.
-    fn forget_incoming(&mut self, index: u32, id: u16) -> bool {
+    fn forget_incoming(&mut self, index: SessionId, id: u16) -> bool {
         let Some(session) = self.sessions.get_mut(index) else {
             return invariant!("who publishes has a session", false);
         };

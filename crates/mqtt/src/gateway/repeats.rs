@@ -6,6 +6,7 @@
 
 use super::publish::answer_to;
 use super::{Gateway, Phase, Rules, Trouble};
+use crate::ids::SessionId;
 use crate::packet::{Oversized, Qos, Reason};
 use contract::{Time, invariant};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn refuse_repeated(
         &mut self,
         now: Time,
-        (link, index): (LinkId, u32),
+        (link, index): (LinkId, SessionId),
         unwanted: &Unwanted<'_>,
         net: &mut impl Effects,
     ) -> bool {

@@ -3,6 +3,7 @@
 use super::asking::asked_needs;
 use super::words::append_with_words;
 use super::{ANSWER_TOO_LARGE, Action, Admits, Gateway, Rules, Step, Trouble, Wish};
+use crate::ids::SessionId;
 use crate::packet::{Qos, Reason, Subscribe, Unsubscribe, Wanted, suback, unsuback};
 use crate::tree::{Entry, FilterError, is_shared, parse_filter};
 use contract::{Needs, Time, invariant};
@@ -32,7 +33,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         link: LinkId,
-        index: u32,
+        index: SessionId,
         subscribe: &Subscribe,
         load: &mut impl Admits,
         net: &mut impl Effects,
@@ -110,7 +111,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// Tells the admin of a filter that was refused.
-    fn tell_refused_filter(&mut self, index: u32, filter: &str, reason: &str) {
+    fn tell_refused_filter(&mut self, index: SessionId, filter: &str, reason: &str) {
         let Some(session) = self.sessions.get(index) else {
             return invariant!("who subscribes has a session");
         };
@@ -119,7 +120,7 @@ impl<R: Rules> Gateway<R> {
     }
 
     /// A session has a subscription more, or less.
-    pub(super) fn count_share(&mut self, index: u32, text: &str, more: bool) {
+    pub(super) fn count_share(&mut self, index: SessionId, text: &str, more: bool) {
         if !is_shared(text) {
             return;
         }
@@ -167,7 +168,7 @@ impl<R: Rules> Gateway<R> {
     fn add_subscription(
         &mut self,
         link: LinkId,
-        index: u32,
+        index: SessionId,
         wanted: &Wanted,
         (entry, asked): (Entry, Needs),
         asking: &mut Asking,
@@ -235,7 +236,7 @@ impl<R: Rules> Gateway<R> {
     /// Whether a session may have a subscription, and has had one of the same text before.
     fn check_subscription(
         &self,
-        index: u32,
+        index: SessionId,
         wanted: &Wanted,
         needs: Needs,
     ) -> Result<bool, (Reason, String)> {
@@ -291,7 +292,7 @@ impl<R: Rules> Gateway<R> {
         &mut self,
         now: Time,
         link: LinkId,
-        index: u32,
+        index: SessionId,
         unsubscribe: &Unsubscribe,
         load: &mut impl Admits,
         net: &mut impl Effects,

@@ -2,6 +2,7 @@
 
 use super::deliver::Own;
 use super::{Gateway, Rules};
+use crate::ids::SessionId;
 use crate::stats::Stats;
 use crate::tree::{Entry, Matches};
 use contract::{Span, Time, invariant};
@@ -113,7 +114,7 @@ impl<R: Rules> Gateway<R> {
     pub(super) fn give_sys(
         &mut self,
         now: Time,
-        index: u32,
+        index: SessionId,
         filter: &str,
         entry: &Entry,
         net: &mut impl Effects,

@@ -1,6 +1,7 @@
 //! What is due at some time.
 
 use super::{Gateway, Phase, Rules};
+use crate::ids::SessionId;
 use crate::packet::Reason;
 use crate::records::Key;
 use contract::{Span, Time, invariant};
@@ -16,9 +17,9 @@ pub(crate) enum Timer {
     /// A client should have been heard.
     KeepAlive(LinkId),
     /// A session ends.
-    End(u32),
+    End(SessionId),
     /// A will is published.
-    Will(u32),
+    Will(SessionId),
     /// `$SYS/broker/…` is published.
     Sys,
 }

@@ -1,6 +1,7 @@
 //! Who wants a topic.
 
 use super::node::Member;
+use crate::ids::{GroupId, SessionId};
 use crate::packet::Qos;
 use contract::invariant;
 
@@ -12,14 +13,14 @@ pub struct Matches {
     lists: usize,
     rows: Vec<Row>,
     subscriptions: Vec<u32>,
-    groups: Vec<u32>,
+    groups: Vec<GroupId>,
 }
 
 /// A session that wants a topic. Where several of its subscriptions do, they are one row: it gets the message once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
     /// Which session.
-    pub session: u32,
+    pub session: SessionId,
     /// How it wants messages of others.
     pub others: Want,
     /// How it wants its own messages: by those subscriptions that are not no-local. `None`: all are.
@@ -51,7 +52,7 @@ impl Matches {
     }
 
     /// The groups that each want it once, for [`Subscriptions::next_member`](super::Subscriptions::next_member).
-    pub fn groups(&self) -> &[u32] {
+    pub fn groups(&self) -> &[GroupId] {
         &self.groups
     }
 
@@ -82,7 +83,7 @@ impl Matches {
         }
     }
 
-    pub(super) fn add_group(&mut self, group: u32) {
+    pub(super) fn add_group(&mut self, group: GroupId) {
         self.groups.push(group);
     }
 

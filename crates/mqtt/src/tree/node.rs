@@ -1,13 +1,14 @@
 //! What is kept for a filter.
 
 use super::Entry;
+use crate::ids::{GroupId, SessionId};
 use contract::Kept;
 
 /// A session and its subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Whose.
-    pub session: u32,
+    pub session: SessionId,
     /// How it subscribed.
     pub entry: Entry,
 }
@@ -18,7 +19,7 @@ pub(super) struct Leaf {
     /// By session.
     pub members: Vec<Member>,
     /// Groups, by name.
-    pub groups: Vec<u32>,
+    pub groups: Vec<GroupId>,
 }
 
 impl Kept for Leaf {

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use super::*;
 
 #[derive(Default)]
-struct Model(BTreeMap<(u32, String), Entry>);
+struct Model(BTreeMap<(SessionId, String), Entry>);
 
 /// What comes out for a topic, in a form that both can give.
 #[derive(PartialEq, Debug, Default)]
 struct Answer {
     rows: Vec<AnswerRow>,
     /// Members of groups.
-    groups: Vec<Vec<(u32, Entry)>>,
+    groups: Vec<Vec<(SessionId, Entry)>>,
 }
 
 type Wanted = (Qos, bool, Vec<u32>);
 
 #[derive(PartialEq, Debug)]
 struct AnswerRow {
-    session: u32,
+    session: SessionId,
     others: Wanted,
     own: Option<Wanted>,
 }
@@ -79,17 +79,17 @@ fn answer(tree: &Subscriptions, topic: &str, found: &mut Matches) -> Answer {
         own: row.own.as_ref().map(sorted),
     });
     let members =
-        |group: &u32| tree.members(*group).iter().map(|member| (member.session, member.entry)).collect();
+        |group: &GroupId| tree.members(*group).iter().map(|member| (member.session, member.entry)).collect();
     let mut answer = Answer { rows: rows.collect(), groups: found.groups().iter().map(members).collect() };
-    answer.groups.sort_by_key(|members: &Vec<(u32, Entry)>| format!("{members:?}"));
+    answer.groups.sort_by_key(|members: &Vec<(SessionId, Entry)>| format!("{members:?}"));
     answer
 }
 
 #[derive(Clone, Debug)]
 enum Act {
-    Insert(String, u32, Entry),
-    Remove(String, u32),
-    Leave(u32),
+    Insert(String, SessionId, Entry),
+    Remove(String, SessionId),
+    Leave(SessionId),
     Ask(String),
 }
 
@@ -132,7 +132,7 @@ fn some_entry(shared: bool) -> impl Strategy<Value = Entry> {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let session = || 0_u32..6;
+    let session = || (0_u32..6).prop_map(SessionId);
     prop_oneof![
         6 => (filter(), session()).prop_flat_map(|(filter, session)| {
             some_entry(filter.starts_with("$share/")).prop_map(move |entry| Act::Insert(filter.clone(), session, entry))
@@ -178,6 +178,7 @@ proptest! {
             prop_assert_eq!(tree.len(), model.0.len());
         }
         let listed: Vec<_> = (0..6)
+            .map(SessionId)
             .flat_map(|session| tree.of_session(session).map(move |(text, entry)| ((session, text.to_owned()), entry)))
             .collect();
         prop_assert_eq!(listed, model.0.clone().into_iter().collect::<Vec<_>>());
@@ -199,10 +200,10 @@ proptest! {
         shuffled.sort_by_key(|((filter, session), _)| hash(filter).wrapping_mul(seed | 1) ^ u64::from(*session));
         let (mut forward, mut other) = (tree(), tree());
         for ((filter, session), number) in &subscriptions {
-            forward.insert(filter, *session, entry(Qos::AtMostOnce, Some(*number))).unwrap();
+            forward.insert(filter, SessionId(*session), entry(Qos::AtMostOnce, Some(*number))).unwrap();
         }
         for ((filter, session), number) in shuffled {
-            other.insert(filter, *session, entry(Qos::AtMostOnce, Some(*number))).unwrap();
+            other.insert(filter, SessionId(*session), entry(Qos::AtMostOnce, Some(*number))).unwrap();
         }
         let (one, two) = (found(&forward, &topic), found(&other, &topic));
         prop_assert_eq!(one.rows(), two.rows());
