@@ -94,3 +94,26 @@ fn nothing_is_sent_that_is_larger_than_the_client_takes() {
         }
     }
 }
+
+#[test]
+fn who_does_not_take_the_answer_to_a_subscription_is_given_nothing_by_it() {
+    let mut world = World::serving(|_| {});
+    let hello = v5::Connect { max_packet_size: NonZeroU32::new(50), ..passing("client") };
+    let client = world.connected(0, hello);
+    let filters = ["t/+", "$SYS/#"].into_iter().cycle().take(60);
+    let options = v5::SubscriptionOptions::default();
+    let subscribe = v5::Subscribe {
+        packet_id: NonZeroU16::MIN,
+        id: None,
+        user_properties: Vec::new(),
+        topic_filters: filters.map(|filter| (filter.into(), options)).collect(),
+    };
+    // Its session has gone with its connection, and with that whatever is retained for it.
+    world.say_5(client, v5::Packet::Subscribe(subscribe));
+    world.run_for(Span::millis(50));
+    assert!(
+        world.mqtt[client].closed && matches!(world.last_got(client), Got::Disconnect { code: 0x95, .. })
+    );
+    let again = world.connected(0, passing("client"));
+    assert_eq!(world.want(again, "t/+", QoS::AtMostOnce), 0);
+}

@@ -105,9 +105,9 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
-    /// A message is dispatched.
-    pub fn deliver(&mut self, now: Time, route: RouteId, message: &Routed<'_>, net: &mut impl Effects) {
-        self.match_anew();
+    /// A topic is matched again if what was found may not be true any more.
+    #[inline]
+    fn match_route(&mut self, route: RouteId) {
         let Some(routing) = self.routes.get_mut(route) else {
             return invariant!("a topic that was given a route has it");
         };
@@ -115,6 +115,12 @@ impl<R: Rules> Gateway<R> {
             self.subscriptions.matches(&routing.topic, &mut routing.matches);
             routing.generation = self.subscriptions.generation();
         }
+    }
+
+    /// A message is dispatched.
+    pub fn deliver(&mut self, now: Time, route: RouteId, message: &Routed<'_>, net: &mut impl Effects) {
+        self.match_anew();
+        self.match_route(route);
         let (expires, properties) = read_trailer(self.steps.stamp(message.created), message.trailer);
         let properties = if properties.is_empty() { marked(message.marks) } else { properties };
         let Some(routing) = self.routes.get(route) else {
@@ -161,12 +167,9 @@ impl<R: Rules> Gateway<R> {
         }
         for &group in routing.matches.groups() {
             let chosen = next_of_group(&self.sessions, &mut self.subscriptions, group);
-            let Some((member, entry)) = chosen else {
-                invariant!("a group that was found has a member");
-                continue;
-            };
-            let Some(session) = self.sessions.get_mut(member) else {
-                invariant!("who subscribes has a session");
+            let member = chosen.and_then(|(member, entry)| Some((self.sessions.get_mut(member)?, entry)));
+            let Some((session, entry)) = member else {
+                invariant!("a group that was found has a member, which has a session");
                 continue;
             };
             if !(given && session.is_persistent()) {

@@ -62,11 +62,7 @@ impl<R: Rules> Gateway<R> {
                 None => return self.ask_later(link, asking),
                 Some(Ok(new)) => {
                     asking.begun.push((asking.reasons.len(), new));
-                    asking.reasons.push(match wanted.options.qos {
-                        Qos::AtMostOnce => Reason::SUCCESS,
-                        Qos::AtLeastOnce => Reason::GRANTED_QOS_1,
-                        Qos::ExactlyOnce => Reason::GRANTED_QOS_2,
-                    });
+                    asking.reasons.push(granted(wanted.options.qos));
                 }
                 Some(Err((reason, text))) if reason == Reason::PROTOCOL_ERROR => {
                     self.refuse(now, link, reason, &text, net);
@@ -88,6 +84,10 @@ impl<R: Rules> Gateway<R> {
         self.answer_filters(now, link, why.as_deref(), net, |out, words| {
             suback(out, version, subscribe.id, &reasons, words);
         });
+        // Who does not take the answer has been hung up on, and a session that ends with its connection is gone.
+        if self.sessions.get(index).is_none() {
+            return Step::Done;
+        }
         let changed = persistent && !begun.is_empty();
         for (at, new) in begun {
             let Some(wanted) = subscribe.filters.get(at) else {
@@ -352,5 +352,14 @@ impl<R: Rules> Gateway<R> {
         let receivers = matches.rows().len() + matches.groups().len();
         self.scratch.matches = matches;
         receivers as u32
+    }
+}
+
+/// What is said of a subscription that is taken.
+fn granted(qos: Qos) -> Reason {
+    match qos {
+        Qos::AtMostOnce => Reason::SUCCESS,
+        Qos::AtLeastOnce => Reason::GRANTED_QOS_1,
+        Qos::ExactlyOnce => Reason::GRANTED_QOS_2,
     }
 }
