@@ -1,33 +1,24 @@
 //! The broker as a value: what comes in, and to whom it is given.
 
-use crate::commands::crowd::CrowdLook;
+use crate::commands::Promises;
 use crate::commands::guests::CLIENT_ROWS;
-use crate::commands::needs::{Other, OtherNeeds};
 use crate::commands::rules;
-use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
-use crate::membership::finished::Finished;
-use crate::membership::pair::{Copies, Decision, News, Pair};
-use crate::membership::partner::PartnerLink;
-use crate::membership::reign::{Beginning, Leaving};
-use crate::membership::standby::Telling;
+use crate::commands::tasks::{LINKS_PER_UNIT, Task, Tasks, UNITS_PER_SLICE};
+use crate::housekeeping::House;
+use crate::membership::Membership;
+use crate::membership::pair::{Copies, Decision, News};
+use crate::membership::reign::Beginning;
 use crate::outputs::Outputs;
 use crate::settings::{Limits, Policy, Replication, Settings};
-use crate::steps::departures::Departures;
-use crate::steps::last::Last;
-use crate::steps::lazy::LazyCopies;
-use crate::steps::share::Part;
-use crate::store::ids::SessionId;
-use crate::store::links::{Link, Links, Party};
-use crate::store::memory::Memory;
-use crate::store::queue::Queue;
-use crate::store::sessions::{Deferred, Session, Sessions};
-use crate::store::table::{Stream, Table};
+use crate::steps::work::Work;
+use crate::store::Store;
+use crate::store::links::{Link, Party};
+use crate::store::sessions::Session;
+use crate::store::table::Stream;
+use crate::watch::Watch;
 use crate::watch::events::Event;
-use crate::watch::silence::Silences;
-use crate::watch::status::Stats;
-use contract::{Admission, Filters, Reign, Span, StreamId, Time, invariant};
-use std::collections::{BTreeMap, VecDeque};
-use wire::limits::{ADMIN_NAMES, CLIENT_POLL};
+use contract::{Reign, Span, StreamId, Time, invariant};
+use wire::limits::ADMIN_NAMES;
 use wire::{
     Farewell, FarewellReason, Frame, Hello, Knowledge, Knows, LinkChange, LinkId, PeerIndex, Secret,
     Standing, Transport,
@@ -68,60 +59,13 @@ pub struct Occupancy {
 #[derive(Clone)]
 pub struct Broker {
     pub(crate) settings: Settings,
-    pub(crate) admission: Admission,
-    /// The places of [`Settings::topics`] by their filters.
-    pub(crate) rules: Filters<Vec<usize>>,
-    pub(crate) table: Table,
-    pub(crate) links: Links,
-    pub(crate) sessions: Sessions,
-    pub(crate) queue: Queue,
-    pub(crate) lazy: LazyCopies,
-    pub(crate) finished: Finished,
-    pub(crate) pair: Pair,
-    pub(crate) partner: PartnerLink,
-    pub(crate) stats: Stats,
-    pub(crate) memory: Memory,
-    /// What may wait for each subscriber.
-    pub(crate) part: Part,
-    pub(crate) housekeeping_at: Time,
-    /// The stream with which it goes on.
-    pub(crate) next_look: usize,
-    /// Streams that say nothing any more.
-    pub(crate) silences: Silences,
-    pub(crate) leaving: Leaving,
-    /// What was dispatched in this turn, whose bytes have not left.
-    pub(crate) departures: Departures,
-    pub(crate) crowd: CrowdLook,
-    /// How its reign began.
-    pub(crate) beginning: Beginning,
-    /// Who asked for the handover that is under way.
-    pub(crate) handover_asker: Option<LinkId>,
-    /// The poll that was last sent before the latest message was forwarded. The answer to a later one says that the
-    /// primary has everything that was.
-    pub(crate) forwarded_after_poll: Option<u64>,
-    /// Grows whenever messages are taken back from operators.
-    pub(crate) round: u32,
-    /// Commands that go on.
-    pub(crate) tasks: VecDeque<Task>,
-    /// Units of work that commands have taken since somebody asked.
-    pub(crate) spent: usize,
-    /// What came of counting subscribers of other protocols, for those who ask again.
-    pub(crate) counted: BTreeMap<LinkId, (Other, Result<(), String>)>,
-    /// What those need beyond contracts.
-    pub(crate) other_needs: OtherNeeds,
-    /// How far the backup has been told of sessions.
-    pub(crate) telling: Telling,
-    /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
-    pub(crate) dropped: Vec<(SessionId, Deferred)>,
-    /// Whose turn it is among those who are served last.
-    pub(crate) last: Last,
-    /// What the partner knows this broker by; empty where it need not.
-    pub(crate) secret: Box<str>,
-    /// When the admin was last told of broken promises, and of how many.
-    pub(crate) promises_told: (Time, u64),
-    /// Every message takes the way of those that are not plain.
-    #[cfg(test)]
-    pub(crate) nothing_is_plain: bool,
+    pub(crate) store: Store,
+    pub(crate) work: Work,
+    pub(crate) membership: Membership,
+    pub(crate) promises: Promises,
+    pub(crate) tasks: Tasks,
+    pub(crate) watch: Watch,
+    pub(crate) house: House,
 }
 
 /// Rows of a status that are made in one unit of work.
@@ -137,87 +81,52 @@ impl Broker {
         let replication =
             if settings.policy.is_by_deadline() { settings.replication } else { Replication::Eager };
         let settings = Settings { replication, ..settings };
-        let admission =
-            Admission::new(settings.delays, settings.links.clone(), settings.costs, settings.supply)
-                .polled(CLIENT_POLL)
-                .with_lazy(replication.lazy())
-                .with_best_effort(settings.best_effort_subscriptions);
-        let pair =
-            Pair::new(settings.node, settings.prefers_to_reign, settings.has_peer, settings.detection, now)
-                .keep_within(settings.delays.failover);
         Broker {
-            admission,
-            rules: rules::by_filter(&settings.topics),
-            table: Table::default(),
-            links: Links::default(),
-            sessions: Sessions::default(),
-            queue: Queue::new(settings.limits.jobs),
-            lazy: LazyCopies::new(replication),
-            finished: Finished::new(),
-            pair,
-            partner: PartnerLink::default(),
-            stats: Stats::new(&settings),
-            memory: Memory::default(),
-            part: Part::new(&settings.limits),
-            housekeeping_at: now,
-            next_look: 0,
-            silences: Silences::default(),
-            leaving: Leaving::No,
-            departures: Departures::default(),
-            crowd: CrowdLook::default(),
-            beginning: Beginning::default(),
-            handover_asker: None,
-            forwarded_after_poll: None,
-            round: 0,
-            tasks: VecDeque::new(),
-            spent: 0,
-            counted: BTreeMap::new(),
-            other_needs: OtherNeeds::default(),
-            telling: Telling::default(),
-            dropped: Vec::new(),
-            last: Last::default(),
-            secret: Box::from(""),
-            promises_told: (Time::ZERO, 0),
-            #[cfg(test)]
-            nothing_is_plain: false,
+            store: Store::default(),
+            work: Work::new(&settings),
+            membership: Membership::new(&settings),
+            promises: Promises::new(&settings),
+            tasks: Tasks::default(),
+            watch: Watch::new(&settings),
+            house: House::new(now),
             settings,
         }
     }
 
     /// Whether this broker reigns.
     pub fn is_primary(&self) -> bool {
-        self.pair.is_primary()
+        self.membership.pair.is_primary()
     }
 
     /// Whether a crash of the primary would now be survived within every contract.
     pub fn is_protected(&self) -> bool {
-        self.pair.is_protected()
+        self.membership.pair.is_protected()
     }
 
     /// The link to the backup, if one has joined. What it is told there it remembers.
     pub fn backup_link(&self) -> Option<LinkId> {
-        self.pair.backup().map(|partner| partner.link)
+        self.membership.pair.backup().map(|partner| partner.link)
     }
 
     /// The same once the backup knows every stream: what is said there of their messages before that, it cannot understand.
     pub fn backup_with_streams(&self) -> Option<LinkId> {
-        self.pair.backup().filter(|partner| partner.knows_streams).map(|partner| partner.link)
+        self.membership.pair.backup().filter(|partner| partner.knows_streams).map(|partner| partner.link)
     }
 
     /// Whether a backup is being told what there is.
     pub fn is_telling(&self) -> bool {
-        self.pair.backup().is_some_and(|partner| !partner.told)
+        self.membership.pair.backup().is_some_and(|partner| !partner.told)
     }
 
     /// The link to a living primary that this broker stands by for, knowing everything. Clients that cannot reach the primary
     /// can be let through to it there.
     pub fn way_to_primary(&self) -> Option<LinkId> {
-        self.pair.primary_link().filter(|_| self.pair.is_protected())
+        self.membership.pair.primary_link().filter(|_| self.membership.pair.is_protected())
     }
 
     /// Whether this is a connection that somebody made and who has not said who it is.
     pub fn is_stranger(&self, link: LinkId) -> bool {
-        let link = self.links.get(link);
+        let link = self.store.links.get(link);
         link.is_some_and(|link| matches!(link.party, Party::Unknown) && !link.dialed && !link.closing)
     }
 
@@ -228,38 +137,38 @@ impl Broker {
 
     /// The highest reign that it knows of; its own while it is primary.
     pub fn reign(&self) -> Reign {
-        self.pair.reign
+        self.membership.pair.reign
     }
 
     /// How its reign began; of use while it reigns.
     pub fn beginning(&self) -> Beginning {
-        self.beginning
+        self.membership.beginning
     }
 
     /// What it remembers of other protocols may be old. It must have just started.
     pub fn doubt(&mut self) {
-        self.pair.doubt();
+        self.membership.pair.doubt();
     }
 
     /// Whether it stands by for the broker on this link.
     pub fn follows(&self, link: LinkId) -> bool {
-        self.pair.primary_link() == Some(link)
+        self.membership.pair.primary_link() == Some(link)
     }
 
     /// How full its tables are.
     pub fn occupancy(&self) -> Occupancy {
-        let sessions = || self.sessions.iter().map(|(_, session)| session);
+        let sessions = || self.store.sessions.iter().map(|(_, session)| session);
         let deferred = |session: &Session| session.deferred.len();
-        let open = || self.links.iter().filter(|(_, link)| !link.closing);
+        let open = || self.store.links.iter().filter(|(_, link)| !link.closing);
         Occupancy {
             links: open().count(),
             clients: open().filter(|(_, link)| link.is_client()).count(),
-            streams: self.table.len(),
-            sessions: self.sessions.len(),
-            jobs: self.queue.len(),
-            store_bytes: self.memory.used(),
-            contract_bytes: self.memory.reserved,
-            unstored: [self.memory.unstored, self.memory.squeezed],
+            streams: self.store.table.len(),
+            sessions: self.store.sessions.len(),
+            jobs: self.work.queue.len(),
+            store_bytes: self.store.memory.used(),
+            contract_bytes: self.store.memory.reserved,
+            unstored: [self.store.memory.unstored, self.store.memory.squeezed],
             deferred: sessions().map(deferred).max().unwrap_or(0),
             owed: sessions().filter(|session| session.link.is_some()).map(deferred).max().unwrap_or(0),
         }
@@ -267,27 +176,27 @@ impl Broker {
 
     /// Bytes that messages have, reserved or in fact.
     pub fn stored_bytes(&self) -> usize {
-        self.memory.used()
+        self.store.memory.used()
     }
 
     /// Places for messages in all rings.
     pub fn slots(&self) -> usize {
-        self.table.streams().map(|(_, stream)| stream.ring.slots()).sum()
+        self.store.table.streams().map(|(_, stream)| stream.ring.slots()).sum()
     }
 
     /// A link has changed.
     pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
         match change {
             LinkChange::Accepted(_) => {
-                let full = self.links.len() >= self.settings.limits.links;
-                self.links.insert(link, Link::new(now, false));
+                let full = self.store.links.len() >= self.settings.limits.links;
+                self.store.links.insert(link, Link::new(now, false));
                 if full {
                     self.expel(link, FarewellReason::Limit, CROWDED, out);
                 }
             }
             LinkChange::Dialed(_) => {
-                self.links.insert(link, Link::new(now, true));
-                self.pair.on_dialed();
+                self.store.links.insert(link, Link::new(now, true));
+                self.membership.pair.on_dialed();
                 self.greet(link, out);
             }
             LinkChange::Closed => self.forget_link(now, link, out),
@@ -298,7 +207,7 @@ impl Broker {
     /// A link that was just accepted has none of the places for clients, which are all taken. It may ask how this broker is, if it says
     /// by its name that it is an admin.
     pub fn handle_crowded(&mut self, link: LinkId) {
-        if let Some(link) = self.links.get_mut(link) {
+        if let Some(link) = self.store.links.get_mut(link) {
             link.crowded = true;
         }
     }
@@ -306,24 +215,24 @@ impl Broker {
     /// Whether a greeting is turned away since all places for clients are taken.
     pub fn crowds_out(&self, from: LinkId, hello: &Hello<'_>) -> bool {
         let asks = !hello.standing.is_broker() && hello.name.starts_with(ADMIN_NAMES);
-        !asks && self.links.get(from).is_some_and(|link| link.crowded)
+        !asks && self.store.links.get(from).is_some_and(|link| link.crowded)
     }
 
     /// How the bytes of somebody who has just come in are carried; without a word it is [`Transport::Plain`].
     pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
-        self.links.get_mut(link).into_iter().for_each(|link| link.transport = transport);
+        self.store.links.get_mut(link).into_iter().for_each(|link| link.transport = transport);
     }
 
     /// The partner could not be connected to. `refused`: its host answered that nobody listens.
     pub fn handle_dial_failed(&mut self, now: Time, _peer: PeerIndex, refused: bool, out: &mut impl Outputs) {
         let follow = self.clients_follow();
-        let decision = self.pair.on_dial_failed(now, refused, follow, out.evidence());
+        let decision = self.membership.pair.on_dial_failed(now, refused, follow, out.evidence());
         self.carry_out(now, decision, out);
     }
 
     /// A frame has come. What a peer may not send ends its link; nothing it sends can do worse.
     pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
-        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(link) = self.store.links.get_mut(from) else { return };
         if link.closing {
             return;
         }
@@ -340,25 +249,27 @@ impl Broker {
                 let text = "a connection begins with a greeting";
                 self.expel(from, FarewellReason::Misbehaved, text, out);
             }
-            (Party::Peer, Frame::Poll { .. }) if self.pair.is_primary() && !self.pair.is_backup(from) => {
+            (Party::Peer, Frame::Poll { .. })
+                if self.membership.pair.is_primary() && !self.membership.pair.is_backup(from) =>
+            {
                 // It takes itself for our backup. We have taken it for dead meanwhile, or an older word of its own has
                 // overtaken its last one; it has to join again.
                 self.expel(from, FarewellReason::Silent, "it stands by here without having joined", out);
             }
             (_, Frame::Poll { number }) => {
-                self.pair.on_polled(now, from);
+                self.membership.pair.on_polled(now, from);
                 out.send(from, &Frame::PollReply { number });
-                if self.pair.is_backup(from) {
+                if self.membership.pair.is_backup(from) {
                     out.put_first(from);
                     self.tell_finished(out);
                 }
             }
             (_, Frame::StatusRequest { first_stream, rows }) => {
-                self.spend(self.links.len() / LINKS_PER_UNIT + rows as usize / ROWS_PER_UNIT);
+                self.spend(self.store.links.len() / LINKS_PER_UNIT + rows as usize / ROWS_PER_UNIT);
                 self.send_status(now, from, first_stream, rows, out);
             }
             (_, Frame::ClientsRequest { after }) => {
-                self.spend(self.links.len() / LINKS_PER_UNIT + CLIENT_ROWS / ROWS_PER_UNIT);
+                self.spend(self.store.links.len() / LINKS_PER_UNIT + CLIENT_ROWS / ROWS_PER_UNIT);
                 self.send_clients(from, after, out);
             }
             (Party::Client { .. }, Frame::DropClient { client, ends }) => {
@@ -370,12 +281,12 @@ impl Broker {
     }
 
     fn may_only_ask(&self, from: LinkId) -> bool {
-        self.links.get(from).is_some_and(|link| link.crowded)
+        self.store.links.get(from).is_some_and(|link| link.crowded)
     }
 
     /// A peer says farewell. A client that ends does not come back to its session.
     fn part(&mut self, now: Time, from: LinkId, reason: FarewellReason, out: &mut impl Outputs) {
-        let Some(link) = self.links.get_mut(from) else { return };
+        let Some(link) = self.store.links.get_mut(from) else { return };
         link.closing = true;
         let session = link.session().filter(|_| reason == FarewellReason::Leaving);
         let ended: Vec<StreamId> = match reason {
@@ -402,18 +313,18 @@ impl Broker {
             }
             Frame::Unsubscribe { number } => self.unsubscribe(now, from, number, out),
             Frame::Received(received) => {
-                self.stats.classes.count(received.class, |class| class.hear(&received));
+                self.watch.stats.classes.count(received.class, |class| class.hear(&received));
             }
             Frame::Trouble(trouble) => self.hear_trouble(now, from, &trouble, out),
             Frame::Handover => self.handover(now, Some(from), out),
             Frame::ClockRequest { sent, known } => self.tell_time(now, from, sent, known, out),
             Frame::PollReply { .. } => {}
             Frame::Reign { reign, standing } => {
-                if let Some(link) = self.links.get_mut(from) {
+                if let Some(link) = self.store.links.get_mut(from) {
                     link.standing = standing;
                     link.reign = reign;
                 }
-                let decision = self.pair.on_client_reign(reign, standing == Standing::Following);
+                let decision = self.membership.pair.on_client_reign(reign, standing == Standing::Following);
                 self.carry_out(now, decision, out);
             }
             _ => self.expel(from, FarewellReason::Misbehaved, "a client may not send this frame", out),
@@ -425,17 +336,20 @@ impl Broker {
         match frame {
             Frame::Replicate(messages) => self.keep_copies(now, from, messages, out),
             Frame::Prune(marks) => self.prune(from, marks),
-            Frame::Forward(messages) if self.pair.primary_link() == Some(from) => {
+            Frame::Forward(messages) if self.membership.pair.primary_link() == Some(from) => {
                 self.keep_copies(now, from, messages, out);
             }
             Frame::Forward(messages) => self.arrive(now, from, messages, out),
             Frame::PollReply { number } => {
-                self.pair.on_poll_reply(from);
-                let later = self.forwarded_after_poll.is_some_and(|poll| number > poll);
+                self.membership.pair.on_poll_reply(from);
+                let later = self.work.forwarded_after_poll.is_some_and(|poll| number > poll);
                 // Whoever remembers may have to dispatch it all the same.
-                if later && self.pair.primary_link() == Some(from) && !self.pair.remembers() {
-                    self.forwarded_after_poll = None;
-                    self.table.settle_forwarded();
+                if later
+                    && self.membership.pair.primary_link() == Some(from)
+                    && !self.membership.pair.remembers()
+                {
+                    self.work.forwarded_after_poll = None;
+                    self.store.table.settle_forwarded();
                 }
             }
             Frame::Announce(announce) => self.learn_stream(now, from, &announce, out),
@@ -443,37 +357,39 @@ impl Broker {
             Frame::Session { incarnation, present, needs, client, filter } => {
                 self.learn_session(now, from, client, incarnation, (filter, needs), present, out);
             }
-            Frame::Records(records) if self.pair.primary_link() == Some(from) => out.learn(now, records),
+            Frame::Records(records) if self.membership.pair.primary_link() == Some(from) => {
+                out.learn(now, records)
+            }
             Frame::Records(_) => {}
             Frame::Memory { instance, picture } => {
-                if self.pair.primary_link() == Some(from)
-                    && let Some(link) = self.links.get(from)
+                if self.membership.pair.primary_link() == Some(from)
+                    && let Some(link) = self.store.links.get(from)
                 {
                     out.recall(now, instance, picture, &|number| link.stream(number));
                 }
             }
             Frame::Heartbeats { nonce } => {
-                if let Some(link) = self.links.get_mut(from) {
+                if let Some(link) = self.store.links.get_mut(from) {
                     link.nonce = Some(nonce);
                 }
-                if self.pair.primary_link() == Some(from) || self.pair.is_backup(from) {
+                if self.membership.pair.primary_link() == Some(from) || self.membership.pair.is_backup(from) {
                     self.listen_for(from, out);
                 }
             }
             Frame::Join => self.take_backup(now, from, false, out),
             Frame::JoinKnowing => self.take_backup(now, from, true, out),
             Frame::Knows(knows) => {
-                if let Some(link) = self.links.get_mut(from) {
+                if let Some(link) = self.store.links.get_mut(from) {
                     link.knowledge = knows.read();
                 }
             }
             Frame::Synced => self.know_everything(from, out),
             Frame::Standby => self.become_protected(now, from, out),
             Frame::TakeOver { epoch } => {
-                let decision = self.pair.on_take_over(from, epoch);
+                let decision = self.membership.pair.on_take_over(from, epoch);
                 self.carry_out(now, decision, out);
             }
-            Frame::RelayOpen { channel, .. } if !self.pair.is_backup(from) => {
+            Frame::RelayOpen { channel, .. } if !self.membership.pair.is_backup(from) => {
                 out.send(from, &Frame::RelayEnd { channel });
             }
             Frame::RelayOpen { .. }
@@ -481,7 +397,7 @@ impl Broker {
             | Frame::RelayRoom { .. }
             | Frame::RelayEnd { .. } => out.relay(now, from, &frame, self.settings.limits.relayed),
             Frame::Reign { reign, standing } => {
-                let known = self.pair.news_of(from);
+                let known = self.membership.pair.news_of(from);
                 if let Some(news) = known {
                     let copies = self.compare_copies(from, out);
                     self.hear_news(now, News { reign, standing, copies, ..news }, out);
@@ -493,23 +409,24 @@ impl Broker {
 
     /// When [`Broker::handle_timeout`] has something to do, or [`Broker::run`] a copy to make.
     pub fn next_deadline(&self) -> Time {
-        if self.has_tasks() || self.telling.goes_on || self.last.waits() {
+        if self.has_tasks() || self.membership.telling.goes_on || self.work.last.waits() {
             return Time::ZERO;
         }
-        self.housekeeping_at.min(self.pair.next_deadline()).min(self.next_copy())
+        self.house.next_deadline().min(self.membership.pair.next_deadline()).min(self.next_copy())
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
         self.work_on(now, UNITS_PER_SLICE, out);
         self.keep_house(now, out);
-        if let Some(primary) = self.pair.primary_link().and_then(|link| self.links.get(link)) {
-            self.pair.on_heard(primary.heard);
+        if let Some(primary) = self.membership.pair.primary_link().and_then(|link| self.store.links.get(link))
+        {
+            self.membership.pair.on_heard(primary.heard);
         }
         // Each decision changes what the next look at the clock finds; a handful settles it.
         for _ in 0..4 {
-            let follow = !self.pair.is_primary() && self.clients_follow();
-            match self.pair.tick(now, follow, out.evidence()) {
+            let follow = !self.membership.pair.is_primary() && self.clients_follow();
+            match self.membership.pair.tick(now, follow, out.evidence()) {
                 Decision::Stay => break,
                 decision => self.carry_out(now, decision, out),
             }
@@ -520,12 +437,14 @@ impl Broker {
     pub(crate) fn clients_follow(&self) -> bool {
         let me = self.settings.node;
         let follows = |link: &Link| link.standing == Standing::Following && link.reign.node != me;
-        self.links.iter().any(|(_, link)| link.is_client() && follows(link))
+        self.store.links.iter().any(|(_, link)| link.is_client() && follows(link))
     }
 
     /// The first frame of a link.
     fn welcome(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
-        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
+        let Some(link) = self.store.links.get(from) else {
+            return invariant!("who sends a frame has a link");
+        };
         if !matches!(link.party, Party::Unknown) {
             self.expel(from, FarewellReason::Misbehaved, "a connection has one greeting only", out);
         } else if self.crowds_out(from, hello) {
@@ -542,10 +461,10 @@ impl Broker {
             let text = "a broker has reached itself: give the address of the other broker as its pair's";
             return self.expel(from, FarewellReason::Misbehaved, text, out);
         }
-        if !self.pair.can_take_peer_link() {
+        if !self.membership.pair.can_take_peer_link() {
             return self.expel(from, FarewellReason::Limit, "too many connections between the brokers", out);
         }
-        if let Some(link) = self.links.get_mut(from) {
+        if let Some(link) = self.store.links.get_mut(from) {
             link.party = Party::Peer;
             link.name = hello.name.into();
             link.knowledge = hello.knows.read();
@@ -565,18 +484,19 @@ impl Broker {
 
     /// What we remember, and what the broker on this link does.
     fn compare_copies(&self, link: LinkId, out: &impl Outputs) -> Copies {
-        let (nothing, theirs) = (Knowledge::default(), self.links.get(link).map(|link| &link.knowledge));
+        let (nothing, theirs) =
+            (Knowledge::default(), self.store.links.get(link).map(|link| &link.knowledge));
         Copies::compare(out.knowledge().unwrap_or(&nothing), theirs.unwrap_or(&nothing))
     }
 
     fn hear_news(&mut self, now: Time, news: News, out: &mut impl Outputs) {
-        let decision = self.pair.on_news(now, news);
+        let decision = self.membership.pair.on_news(now, news);
         self.carry_out(now, decision, out);
     }
 
     fn welcome_client(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
-        if let Some(older) = self.links.find(hello.name) {
-            let known = self.links.get(older).map_or(0, |link| link.incarnation);
+        if let Some(older) = self.store.links.find(hello.name) {
+            let known = self.store.links.get(older).map_or(0, |link| link.incarnation);
             if known > hello.incarnation {
                 let text = "a client of this name has started later: give every client a name of its own";
                 return self.expel(from, FarewellReason::Replaced, text, out);
@@ -584,7 +504,7 @@ impl Broker {
             // Its greeting through the backup was overtaken by the one with which it came directly, and that connection lives.
             let directly =
                 older.channel().is_none() && from.channel().is_some() && known == hello.incarnation;
-            let heard = self.links.get(older).map_or(Time::ZERO, |link| link.heard);
+            let heard = self.store.links.get(older).map_or(Time::ZERO, |link| link.heard);
             if directly && now < heard + HEARD_DIRECTLY {
                 let text = "the primary is reached without this way";
                 return out.close(from, &Farewell { reason: FarewellReason::NoWay, text });
@@ -595,14 +515,14 @@ impl Broker {
                 self.expel(older, FarewellReason::Replaced, "the client has connected again", out);
             }
         }
-        self.links.name(from, hello.name);
-        if let Some(link) = self.links.get_mut(from) {
+        self.store.links.name(from, hello.name);
+        if let Some(link) = self.store.links.get_mut(from) {
             link.party = Party::Client { session: None };
             // What comes through the backup comes on its connection.
             if link.counted.is_none() && from.channel().is_none() {
                 let io = *link.transport.of(&self.settings.costs.io);
                 link.counted = Some(io);
-                self.admission.crowd_mut().add(io, 1);
+                self.promises.admission.crowd_mut().add(io, 1);
             }
             link.incarnation = hello.incarnation;
             link.standing = hello.standing;
@@ -610,27 +530,30 @@ impl Broker {
         }
         self.greet(from, out);
         self.attach(now, from, out);
-        let decision = self.pair.on_client_reign(hello.reign, hello.standing == Standing::Following);
+        let decision =
+            self.membership.pair.on_client_reign(hello.reign, hello.standing == Standing::Following);
         self.carry_out(now, decision, out);
     }
 
     /// Sends our greeting, once per link.
     fn greet(&mut self, link: LinkId, out: &mut impl Outputs) {
-        let Some(state) = self.links.get_mut(link) else { return invariant!("who sends a frame has a link") };
+        let Some(state) = self.store.links.get_mut(link) else {
+            return invariant!("who sends a frame has a link");
+        };
         if std::mem::replace(&mut state.greeted, true) {
             return;
         }
         let to_partner = state.dialed || matches!(state.party, Party::Peer);
         let knows = if to_partner { self.written_knowledge(out) } else { Vec::new() };
         let hello = Hello {
-            standing: self.pair.standing(),
+            standing: self.membership.pair.standing(),
             prefers_to_reign: self.settings.prefers_to_reign,
-            reign: if to_partner { self.pair.reign } else { self.pair.followed() },
+            reign: if to_partner { self.membership.pair.reign } else { self.membership.pair.followed() },
             node: self.settings.node,
             incarnation: self.settings.started.0,
             name: &self.settings.name,
             user: "",
-            password: Secret(if to_partner { &self.secret } else { "" }),
+            password: Secret(if to_partner { &self.membership.secret } else { "" }),
             knows: Knows::of(&knows),
         };
         out.send(link, &Frame::Hello(hello));
@@ -641,7 +564,7 @@ impl Broker {
 
     /// Closes a link for a reason that the admin hears as well.
     pub(crate) fn expel(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
-        let Some(state) = self.links.get_mut(link) else { return };
+        let Some(state) = self.store.links.get_mut(link) else { return };
         if std::mem::replace(&mut state.closing, true) {
             return;
         }
@@ -656,7 +579,7 @@ impl Broker {
             _ => FarewellReason::Misbehaved,
         };
         // A stranger's first bytes are taken for whatever frame they happen to look like.
-        let stranger = self.links.get(link).is_some_and(|link| matches!(link.party, Party::Unknown));
+        let stranger = self.store.links.get(link).is_some_and(|link| matches!(link.party, Party::Unknown));
         let error = match error {
             wire::WireError::Version(_) => error,
             _ if stranger => &wire::WireError::NotVerge,
@@ -666,14 +589,14 @@ impl Broker {
     }
 
     fn forget_link(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
-        let Some(gone) = self.links.remove(link) else { return };
-        gone.counted.into_iter().for_each(|io| self.admission.crowd_mut().remove(io, 1));
-        if self.handover_asker == Some(link) {
-            self.handover_asker = None;
+        let Some(gone) = self.store.links.remove(link) else { return };
+        gone.counted.into_iter().for_each(|io| self.promises.admission.crowd_mut().remove(io, 1));
+        if self.membership.handover_asker == Some(link) {
+            self.membership.handover_asker = None;
         }
         match gone.party {
             Party::Peer => {
-                let decision = self.pair.on_closed(now, link);
+                let decision = self.membership.pair.on_closed(now, link);
                 self.carry_out(now, decision, out);
             }
             Party::Client { session } => {
@@ -681,14 +604,14 @@ impl Broker {
                 if !streams.is_empty() {
                     self.begin(now, Task::Orphan { link, streams, since: now }, out);
                 }
-                if let Some(session) = session.and_then(|index| self.sessions.get_mut(index))
+                if let Some(session) = session.and_then(|index| self.store.sessions.get_mut(index))
                     && session.link == Some(link)
                 {
                     session.detach(now);
                 }
             }
             Party::Unknown if gone.dialed => {
-                let decision = self.pair.on_dialed_closed(now);
+                let decision = self.membership.pair.on_dialed_closed(now);
                 self.carry_out(now, decision, out);
             }
             Party::Unknown => {}
@@ -697,8 +620,8 @@ impl Broker {
 
     /// The publisher of a stream has lost its connection. Another one may have the same number by now, and be the publisher's.
     pub(crate) fn orphan(&mut self, link: LinkId, stream: StreamId, since: Time) {
-        let came_back = self.links.get(link).is_some_and(|link| link.numbers.knows(stream));
-        let orphaned = self.table.stream_mut(stream).filter(|s| s.record.source == Some(link));
+        let came_back = self.store.links.get(link).is_some_and(|link| link.numbers.knows(stream));
+        let orphaned = self.store.table.stream_mut(stream).filter(|s| s.record.source == Some(link));
         if let Some(stream) = orphaned.filter(|_| !came_back) {
             (stream.record.source, stream.record.silent_since) = (None, since);
         }
@@ -706,7 +629,7 @@ impl Broker {
 
     /// A congested link has room again.
     fn resume(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
-        let Some(state) = self.links.get(link) else { return };
+        let Some(state) = self.store.links.get(link) else { return };
         match state.party {
             Party::Client { session: Some(session) } => self.send_deferred(now, session, out),
             Party::Peer => self.continue_sync(UNITS_PER_SLICE, out),
@@ -716,7 +639,7 @@ impl Broker {
 
     /// The place of the configured rule that governs a topic: the first that means it.
     pub(crate) fn rule_of(&self, topic: &str) -> Option<usize> {
-        rules::first(&self.rules, topic)
+        rules::first(&self.promises.rules, topic)
     }
 
     /// Whether the baseline policies govern, which copy everything and refuse nothing.
@@ -731,8 +654,8 @@ impl Broker {
 
     /// Names a stream on a link, unless that has been done.
     pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
-        let Some((stream, topic)) = self.table.pair(index) else { return };
-        let Some(state) = self.links.get_mut(link) else { return };
+        let Some((stream, topic)) = self.store.table.pair(index) else { return };
+        let Some(state) = self.store.links.get_mut(link) else { return };
         crate::commands::register::announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }

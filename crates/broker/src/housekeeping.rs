@@ -20,16 +20,39 @@ const JUMP: Span = Span::secs(1);
 /// what they need in the processor's cache.
 pub(crate) const STREAMS_PER_LOOK: usize = 1_024;
 
+/// When a broker looked last, and how far it got.
+#[derive(Clone)]
+pub(crate) struct House {
+    /// When it looks next.
+    at: Time,
+    /// The stream with which it goes on.
+    pub(crate) next_stream: usize,
+    /// When the admin was last told of broken promises, and of how many.
+    promises_told: (Time, u64),
+}
+
+impl House {
+    /// Nothing has been looked at yet, and now is the time.
+    pub(crate) fn new(now: Time) -> House {
+        House { at: now, next_stream: 0, promises_told: (Time::ZERO, 0) }
+    }
+
+    /// When it looks next.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.at
+    }
+}
+
 impl Broker {
     pub(crate) fn keep_house(&mut self, now: Time, out: &mut impl Outputs) {
         // A clock that went back must not stop us from looking.
-        if now < self.housekeeping_at && self.housekeeping_at <= now + INTERVAL {
+        if now < self.house.at && self.house.at <= now + INTERVAL {
             return;
         }
-        if now > self.housekeeping_at + JUMP {
+        if now > self.house.at + JUMP {
             self.forgive(now);
         }
-        self.housekeeping_at = now + INTERVAL;
+        self.house.at = now + INTERVAL;
         self.look_at_partner(now, out);
         self.tell_broken_promises(now, out);
         self.divide(out);
@@ -46,13 +69,13 @@ impl Broker {
 
     /// Tells of promises that the program has broken, all places at once and then for a while none.
     fn tell_broken_promises(&mut self, now: Time, out: &mut impl Outputs) {
-        let (at, told) = self.promises_told;
+        let (at, told) = self.house.promises_told;
         let broken = invariants::broken();
         let recent = at <= now && now < at + COMPLAINT_INTERVAL;
         if broken == told || recent {
             return;
         }
-        self.promises_told = (now, broken);
+        self.house.promises_told = (now, broken);
         for place in invariants::places() {
             let times = place.take_untold();
             if times > 0 {
@@ -63,12 +86,12 @@ impl Broker {
 
     /// Nobody was silent for as long as it seems: what is waited for, is waited for anew.
     fn forgive(&mut self, now: Time) {
-        self.pair.forgive(now);
-        self.silences.begin_anew(now);
-        for (_, link) in self.links.iter_mut() {
+        self.membership.pair.forgive(now);
+        self.watch.silences.begin_anew(now);
+        for (_, link) in self.store.links.iter_mut() {
             (link.heard, link.opened) = (now, now);
         }
-        for (_, session) in self.sessions.iter_mut() {
+        for (_, session) in self.store.sessions.iter_mut() {
             session.detached_at = now;
             session.pace.forgive(now);
             session.deferred.iter_mut().for_each(|message| message.since = now);
@@ -77,8 +100,8 @@ impl Broker {
 
     /// How fast subscribers read, and how much may wait on their connections.
     fn look_at_paces(&mut self, now: Time, out: &mut impl Outputs) {
-        let usual = self.part.backlog;
-        for (_, session) in self.sessions.iter_mut() {
+        let usual = self.work.part.backlog;
+        for (_, session) in self.store.sessions.iter_mut() {
             let Some(link) = session.link else { continue };
             let (backlog, waits) = (out.backlog(link), !session.deferred.is_empty());
             let usual = session.usual(usual);
@@ -90,7 +113,7 @@ impl Broker {
 
     /// Those for which messages were dropped, and the admin, are told so.
     fn tell_slow_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
-        for (_, session) in self.sessions.iter_mut() {
+        for (_, session) in self.store.sessions.iter_mut() {
             let Some(link) = session.link else { continue };
             if let Some(shortfall) = session.pace.shortfall(now, session.dropped) {
                 out.send(link, &Frame::Shortfall(shortfall));
@@ -108,14 +131,15 @@ impl Broker {
         if Mutant::LeaveDeferred.is_on() {
             return;
         }
-        self.sessions.iter_mut().for_each(|(_, session)| session.trim());
-        let waiting: Vec<SessionId> = self.sessions.iter().filter_map(waiting).collect();
+        self.store.sessions.iter_mut().for_each(|(_, session)| session.trim());
+        let waiting: Vec<SessionId> = self.store.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
     }
 
     fn close_silent_links(&mut self, now: Time, out: &mut impl Outputs) {
         let limits = self.settings.limits;
         let silent: Vec<(LinkId, &str)> = self
+            .store
             .links
             .iter_mut()
             .filter(|(_, link)| !link.closing)
@@ -139,8 +163,9 @@ impl Broker {
 
     /// A backup keeps the sessions of its primary for as long as that does, and its own as long as a primary would.
     fn end_left_sessions(&mut self, now: Time, out: &mut impl Outputs) {
-        let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.session_linger);
+        let (reigns, linger) = (self.membership.pair.is_primary(), self.settings.limits.session_linger);
         let left: Vec<SessionId> = self
+            .store
             .sessions
             .iter()
             .filter(|(_, session)| reigns || !session.shared)
@@ -153,14 +178,14 @@ impl Broker {
     /// The same for streams: those that no primary has named are this broker's own. They end in slices, and the next look waits until
     /// all of these have.
     fn retire_left_streams(&mut self, now: Time, out: &mut impl Outputs) {
-        if self.tasks.iter().any(|task| matches!(task, Task::Retire { .. })) {
+        if self.tasks.waiting.iter().any(|task| matches!(task, Task::Retire { .. })) {
             return;
         }
-        let streams = self.table.streams_from(self.next_look, STREAMS_PER_LOOK);
+        let streams = self.store.table.streams_from(self.house.next_stream, STREAMS_PER_LOOK);
         let left: Vec<StreamId> =
             streams.filter(|(_, stream)| self.is_left(now, stream)).map(|(index, _)| index).collect();
-        let next = self.next_look + STREAMS_PER_LOOK;
-        self.next_look = if next < self.table.streams.len() { next } else { 0 };
+        let next = self.house.next_stream + STREAMS_PER_LOOK;
+        self.house.next_stream = if next < self.store.table.streams.len() { next } else { 0 };
         if !left.is_empty() {
             self.begin(now, Task::Retire { streams: left.into_iter().rev().collect() }, out);
         }
@@ -168,7 +193,7 @@ impl Broker {
 
     /// Whether nobody has come back to a stream for too long.
     fn is_left(&self, now: Time, stream: &Stream) -> bool {
-        let (reigns, linger) = (self.pair.is_primary(), self.settings.limits.stream_linger);
+        let (reigns, linger) = (self.membership.pair.is_primary(), self.settings.limits.stream_linger);
         let record = &stream.record;
         let own = (reigns || !record.admitted) && record.made_of.is_none();
         own && record.source.is_none() && now > record.silent_since + linger
@@ -176,9 +201,9 @@ impl Broker {
 
     /// Retires a stream, unless somebody has come back to it meanwhile. Returns how many units of work that was.
     pub(crate) fn retire_left(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) -> usize {
-        if self.table.stream(index).is_some_and(|stream| self.is_left(now, stream)) {
+        if self.store.table.stream(index).is_some_and(|stream| self.is_left(now, stream)) {
             self.retire(now, index, out);
         }
-        1 + self.links.len() / LINKS_PER_UNIT
+        1 + self.store.links.len() / LINKS_PER_UNIT
     }
 }

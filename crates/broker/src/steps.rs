@@ -10,3 +10,4 @@ pub(crate) mod process;
 pub(crate) mod room;
 pub(crate) mod run;
 pub(crate) mod share;
+pub(crate) mod work;

@@ -1,5 +1,10 @@
 //! What a broker holds: messages, streams, topics, connections, sessions and jobs. Nothing here knows of a broker.
 
+use crate::store::links::Links;
+use crate::store::memory::Memory;
+use crate::store::sessions::Sessions;
+use crate::store::table::Table;
+
 pub(crate) mod bitset;
 pub(crate) mod copying;
 pub(crate) mod far;
@@ -15,3 +20,12 @@ pub(crate) mod ring;
 pub(crate) mod sessions;
 pub(crate) mod table;
 pub(crate) mod terms;
+
+/// All that a broker holds of others: their messages, their streams and topics, their connections, and what they subscribed to.
+#[derive(Clone, Default)]
+pub(crate) struct Store {
+    pub(crate) table: Table,
+    pub(crate) links: Links,
+    pub(crate) sessions: Sessions,
+    pub(crate) memory: Memory,
+}

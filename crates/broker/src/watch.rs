@@ -1,5 +1,9 @@
 //! What is counted and told: accounts, events, alarms, status.
 
+use crate::settings::Settings;
+use crate::watch::silence::Silences;
+use crate::watch::status::Stats;
+
 pub(crate) mod accounts;
 pub(crate) mod alarms;
 pub(crate) mod classes;
@@ -11,3 +15,18 @@ pub(crate) mod silence;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod throttle;
+
+/// What a broker has counted since its process started.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    pub(crate) stats: Stats,
+    /// Streams that say nothing any more.
+    pub(crate) silences: Silences,
+}
+
+impl Watch {
+    /// Nothing has been counted yet.
+    pub(crate) fn new(settings: &Settings) -> Watch {
+        Watch { stats: Stats::new(settings), silences: Silences::default() }
+    }
+}

@@ -39,59 +39,63 @@ const TOLD_EVERY: Span = Span::secs(10);
 impl Broker {
     /// Looks again where clients have come or gone, or plans have changed, and tells.
     pub(crate) fn look_at_crowd(&mut self, now: Time, out: &mut impl Outputs) {
-        let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+        let checked =
+            self.membership.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
         if !checked || !self.settings.replication.keeps_contracts() {
             // A backup looks when it reigns.
-            (self.crowd.takes, self.crowd.budget_short, self.crowd.planned_anew) = (None, None, true);
+            (self.promises.crowd.takes, self.promises.crowd.budget_short, self.promises.crowd.planned_anew) =
+                (None, None, true);
             return;
         }
-        let clients = self.admission.crowd_mut().len();
-        let was_short = self.crowd.takes.is_some() || self.crowd.budget_short.is_some();
-        if clients != self.crowd.clients || self.crowd.planned_anew || was_short {
-            (self.crowd.clients, self.crowd.planned_anew) = (clients, false);
-            self.crowd.budget_short = self.admission.budget_short();
-            self.crowd.takes = self.admission.overload().map(|_| {
+        let clients = self.promises.admission.crowd_mut().len();
+        let was_short = self.promises.crowd.takes.is_some() || self.promises.crowd.budget_short.is_some();
+        if clients != self.promises.crowd.clients || self.promises.crowd.planned_anew || was_short {
+            (self.promises.crowd.clients, self.promises.crowd.planned_anew) = (clients, false);
+            self.promises.crowd.budget_short = self.promises.admission.budget_short();
+            self.promises.crowd.takes = self.promises.admission.overload().map(|_| {
                 // Longer than can be said, if there is no bound.
-                self.admission.rounds(Span::FOREVER).unwrap_or(Span::FOREVER)
+                self.promises.admission.rounds(Span::FOREVER).unwrap_or(Span::FOREVER)
             });
         }
         self.tell_short_budget(now, out);
-        let Some(takes) = self.crowd.takes else { return };
-        if self.crowd.told_at != Time::ZERO && now < self.crowd.told_at + TOLD_EVERY {
+        let Some(takes) = self.promises.crowd.takes else { return };
+        if self.promises.crowd.told_at != Time::ZERO && now < self.promises.crowd.told_at + TOLD_EVERY {
             return;
         }
-        self.crowd.told_at = now;
+        self.promises.crowd.told_at = now;
         let streams = self.admitted_where(|topic| self.is_crowded_for(topic));
         out.report(&Event::Crowded { clients, takes, streams });
     }
 
     fn tell_short_budget(&mut self, now: Time, out: &mut impl Outputs) {
-        let Some(BudgetShort { budget, needed, .. }) = self.crowd.budget_short else { return };
-        if self.crowd.budget_told_at != Time::ZERO && now < self.crowd.budget_told_at + TOLD_EVERY {
+        let Some(BudgetShort { budget, needed, .. }) = self.promises.crowd.budget_short else { return };
+        if self.promises.crowd.budget_told_at != Time::ZERO
+            && now < self.promises.crowd.budget_told_at + TOLD_EVERY
+        {
             return;
         }
-        self.crowd.budget_told_at = now;
+        self.promises.crowd.budget_told_at = now;
         let streams = self.admitted_where(|topic| self.is_beyond_budget(topic));
         out.report(&Event::BudgetShort { needed, budget, streams });
     }
 
     /// How many admitted streams have such topics.
     fn admitted_where(&self, concerned: impl Fn(&Topic) -> bool) -> u64 {
-        let streams = self.table.streams().filter(|(_, stream)| stream.record.admitted);
+        let streams = self.store.table.streams().filter(|(_, stream)| stream.record.admitted);
         streams
-            .filter_map(|(_, stream)| self.table.topic(stream.topic))
+            .filter_map(|(_, stream)| self.store.table.topic(stream.topic))
             .filter(|topic| concerned(topic))
             .count() as u64
     }
 
     /// Whether a topic is copied lazily, and the copies that may have to begin at once do not fit the budget.
     pub(crate) fn is_beyond_budget(&self, topic: &Topic) -> bool {
-        self.crowd.budget_short.is_some() && topic.plan.lazy.is_some()
+        self.promises.crowd.budget_short.is_some() && topic.plan.lazy.is_some()
     }
 
     /// Whether there are too many connections for this topic's contract.
     pub(crate) fn is_crowded_for(&self, topic: &Topic) -> bool {
-        self.crowd.takes.is_some_and(|takes| is_shorter(topic, takes))
+        self.promises.crowd.takes.is_some_and(|takes| is_shorter(topic, takes))
     }
 }
 

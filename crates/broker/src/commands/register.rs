@@ -124,7 +124,9 @@ impl Broker {
                 "topics that begin with `$SYS` are the broker's own: publish on another one".to_owned();
             return self.deny(from, register, &Denial::from(text), out);
         }
-        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
+        let Some(link) = self.store.links.get(from) else {
+            return invariant!("who sends a frame has a link");
+        };
         let name = link.name.clone();
         self.spend(TEST_UNITS);
         let publisher = Publisher {
@@ -134,8 +136,9 @@ impl Broker {
             made: None,
             gapless: true,
         };
-        let admitted = self.pair.is_primary();
-        let carried = self.table.find_topic(register.topic).and_then(|index| self.table.topic(index));
+        let admitted = self.membership.pair.is_primary();
+        let carried =
+            self.store.table.find_topic(register.topic).and_then(|index| self.store.table.topic(index));
         let contract = match (carried, register.contract.as_ref()) {
             // Who asks for nothing takes what is there.
             (Some(topic), None) => Ok(topic.contract),
@@ -147,10 +150,10 @@ impl Broker {
         });
         match result {
             Ok((index, contract)) => {
-                if let Some(link) = self.links.get_mut(from) {
+                if let Some(link) = self.store.links.get_mut(from) {
                     link.bind(register.stream, index);
                 }
-                if let Some(stream) = self.table.stream_mut(index) {
+                if let Some(stream) = self.store.table.stream_mut(index) {
                     stream.record.source_number = register.stream;
                     stream.record.asked = register.contract.is_some();
                 }
@@ -164,10 +167,12 @@ impl Broker {
 
     /// The publisher will send no more of this stream.
     pub(crate) fn unregister(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
-        let Some(link) = self.links.get_mut(from) else { return invariant!("who sends a frame has a link") };
+        let Some(link) = self.store.links.get_mut(from) else {
+            return invariant!("who sends a frame has a link");
+        };
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
-        self.spend(self.links.len() / LINKS_PER_UNIT);
+        self.spend(self.store.links.len() / LINKS_PER_UNIT);
         self.retire(now, index, out);
     }
 
@@ -204,8 +209,8 @@ impl Broker {
         admitted: bool,
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
-        let known = self.table.find_topic(topic);
-        if let Some(there) = known.and_then(|index| self.table.topic(index))
+        let known = self.store.table.find_topic(topic);
+        if let Some(there) = known.and_then(|index| self.store.table.topic(index))
             && there.contract != contract
         {
             return Err(Denial::from(format!(
@@ -217,7 +222,7 @@ impl Broker {
         if let Some(index) = known {
             self.keep_results_apart(index, publisher, out)?;
         }
-        let stream = known.and_then(|index| self.table.find_stream(index, publisher.name));
+        let stream = known.and_then(|index| self.store.table.find_stream(index, publisher.name));
         if let Some(index) = stream {
             self.return_to_stream(now, index, publisher, out)?;
             if admitted {
@@ -230,7 +235,7 @@ impl Broker {
             self.drop_stream(index, out);
             return Err(refusal);
         }
-        if let Some(partner) = self.pair.backup() {
+        if let Some(partner) = self.membership.pair.backup() {
             self.announce(partner.link, index, out);
         }
         Ok(index)
@@ -244,7 +249,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream that was found is there", Ok(()));
         };
         if publisher.incarnation < stream.record.incarnation {
@@ -261,7 +266,7 @@ impl Broker {
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
-        self.memory.loose -= stream.ring.loose_bytes();
+        self.store.memory.loose -= stream.ring.loose_bytes();
         stream.ring = stream.ring.emptied();
         (stream.record.incarnation, stream.record.registered, stream.next_seq) =
             (publisher.incarnation, now, 0);
@@ -270,8 +275,8 @@ impl Broker {
         stream.record.first = publisher.made.unwrap_or(0);
         stream.copying = Default::default();
         let first = topic.streams.first() == Some(&index);
-        let partner = self.pair.backup().map(|partner| partner.link);
-        for (id, link) in self.links.iter_mut() {
+        let partner = self.membership.pair.backup().map(|partner| partner.link);
+        for (id, link) in self.store.links.iter_mut() {
             if link.announced.contains(index) {
                 link.announced.remove(index);
                 out.send(id, &Frame::Retire { stream: index.0 });
@@ -296,7 +301,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
-        let known = self.table.find_topic(topic);
+        let known = self.store.table.find_topic(topic);
         // What operators make is not given to operators again.
         let bound = if known.is_some() || publisher.made.is_some() { None } else { out.bind(topic) };
         let route = if known.is_some() { None } else { out.route(topic) };
@@ -323,22 +328,22 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
         let limits = self.settings.limits;
-        if self.table.len() >= limits.streams {
+        if self.store.table.len() >= limits.streams {
             return Err(Denial::full(format!(
                 "the broker carries {} streams, its limit: raise limits.streams",
-                self.table.len()
+                self.store.table.len()
             )));
         }
         // Results are covered by the messages that they are made of, not by copies of their own.
         let planned = if publisher.made.is_some() { contract.best_effort() } else { contract };
         let processing = match topic {
-            Ok(topic) => self.table.topic(topic).and_then(|topic| topic.processing),
+            Ok(topic) => self.store.table.topic(topic).and_then(|topic| topic.processing),
             Err((_, bound)) => bound,
         };
-        let plan = self.admission.plan_processed(&planned, Processing::of(processing))?;
+        let plan = self.promises.admission.plan_processed(&planned, Processing::of(processing))?;
         let (plan, strict) = match topic {
             Ok(topic) => {
-                self.table.topic(topic).map_or((plan, contract), |topic| (topic.plan, *topic.strict()))
+                self.store.table.topic(topic).map_or((plan, contract), |topic| (topic.plan, *topic.strict()))
             }
             Err((name, _)) => self.plan_new_topic(name, contract, publisher, processing, plan, out),
         };
@@ -353,14 +358,14 @@ impl Broker {
         let need = self.need(&contract, slots, processing.is_some() || publisher.made.is_some());
         let names = topic.as_ref().err().map_or(0, |(name, _)| name_bytes(name));
         self.take_memory(now, (need, names), out).map_err(Denial::full)?;
-        let ring = need.ring().continuing(self.table.next_ticket().0.into());
+        let ring = need.ring().continuing(self.store.table.next_ticket().0.into());
         let topic = match topic {
             Ok(topic) => Ok(topic),
             Err((name, processing)) => self.make_topic(name, contract, (plan, strict), processing, publisher),
         };
         let topic = topic.inspect_err(|_| {
             self.give_memory_back(&ring);
-            self.memory.names -= names;
+            self.store.memory.names -= names;
         })?;
         // Whoever was there before this process may have published a lot: what that was, and who had it, is not known here.
         let older = publisher.made.is_none() && publisher.incarnation < self.settings.started.0;
@@ -374,9 +379,9 @@ impl Broker {
         if older {
             stream.guess_next_seq(true);
         }
-        let index = self.table.insert_stream(stream);
-        self.lazy.expect(self.table.len());
-        self.queue.expect(2 * self.table.len() + 1_024);
+        let index = self.store.table.insert_stream(stream);
+        self.work.lazy.expect(self.store.table.len());
+        self.work.queue.expect(2 * self.store.table.len() + 1_024);
         Ok(index)
     }
 
@@ -389,7 +394,7 @@ impl Broker {
         publisher: &Publisher<'_>,
     ) -> Result<TopicId, Denial> {
         let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
-        let subscribers = self.sessions.wanting(topic);
+        let subscribers = self.store.sessions.wanting(topic);
         if contract.confirm && subscribers.len() > CONFIRMING_MAX {
             return Err(Denial::from(format!(
                 "`{}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
@@ -398,13 +403,14 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
-        let class = self.stats.classes.class_of(self.rule_of(topic));
+        let class = self.watch.stats.classes.class_of(self.rule_of(topic));
         let streams = Vec::new();
         let (route, others) = (None, 0);
-        let last = |index: &&SessionId| self.sessions.get(**index).is_some_and(|session| session.best_effort);
+        let last =
+            |index: &&SessionId| self.store.sessions.get(**index).is_some_and(|session| session.best_effort);
         let sessions: Vec<SessionId> = subscribers.iter().filter(last).copied().collect();
         let best_effort = (!sessions.is_empty()).then(|| Box::new(BestEffort { sessions, others: 0 }));
-        Ok(self.table.insert_topic(Topic {
+        Ok(self.store.table.insert_topic(Topic {
             name,
             best_effort,
             contract,
@@ -431,13 +437,13 @@ impl Broker {
         plan: Plan,
         out: &mut impl Outputs,
     ) -> (Plan, Contract) {
-        let subscribers = self.sessions.wanting(name);
+        let subscribers = self.store.sessions.wanting(name);
         let strict = self.strictest(name, &contract, &subscribers);
         if strict == contract {
             return (plan, contract);
         }
         let planned = if publisher.made.is_some() { strict.best_effort() } else { strict };
-        match self.admission.plan_processed(&planned, Processing::of(processing)) {
+        match self.promises.admission.plan_processed(&planned, Processing::of(processing)) {
             Ok(plan) => (plan, strict),
             Err(refusal) => {
                 self.drop_needs_of(name, &subscribers, &refusal.to_string(), out);
@@ -451,7 +457,7 @@ impl Broker {
         let trusting = self.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
         let thin = self.thin_link();
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream that is admitted is there", Ok(()));
         };
         if stream.record.admitted {
@@ -466,8 +472,10 @@ impl Broker {
         }
         let subscribers = topic.receivers();
         if trusting {
-            self.admission.count(&topic.plan, &topic.contract, subscribers);
-        } else if let Err(refusal) = self.admission.admit_plan(&topic.plan, &topic.contract, subscribers) {
+            self.promises.admission.count(&topic.plan, &topic.contract, subscribers);
+        } else if let Err(refusal) =
+            self.promises.admission.admit_plan(&topic.plan, &topic.contract, subscribers)
+        {
             return self.admit_by_contract(index, refusal, out);
         }
         stream.record.admitted = true;
@@ -481,7 +489,7 @@ impl Broker {
         refusal: Refusal,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some((stream, topic)) = self.table.pair(index) else {
+        let Some((stream, topic)) = self.store.table.pair(index) else {
             return invariant!("a stream that is admitted is there", Ok(()));
         };
         let (number, contract) = (stream.topic, topic.contract);
@@ -492,14 +500,14 @@ impl Broker {
         let (name, subscribers) = (topic.name.as_str().to_owned(), topic.subscribers.clone());
         let planned = if topic.made { contract.best_effort() } else { contract };
         let (processing, receivers) = (Processing::of(topic.processing), topic.receivers());
-        let plan = self.admission.plan_processed(&planned, processing)?;
-        self.admission.admit_plan(&plan, &contract, receivers)?;
-        if let Some(mut topic) = self.table.topic_mut(number) {
+        let plan = self.promises.admission.plan_processed(&planned, processing)?;
+        self.promises.admission.admit_plan(&plan, &contract, receivers)?;
+        if let Some(mut topic) = self.store.table.topic_mut(number) {
             topic.plan = plan;
             topic.set_strict(contract);
         }
         self.drop_needs_of(&name, &subscribers, &refusal.to_string(), out);
-        if let Some(stream) = self.table.stream_mut(index) {
+        if let Some(stream) = self.store.table.stream_mut(index) {
             stream.record.admitted = true;
         }
         Ok(())
@@ -545,7 +553,7 @@ impl Broker {
         contract: Contract,
         out: &mut impl Outputs,
     ) {
-        let Some((_, topic)) = self.table.pair(index) else {
+        let Some((_, topic)) = self.store.table.pair(index) else {
             return invariant!("a stream that has a verdict is there");
         };
         out.send(
@@ -572,9 +580,9 @@ impl Broker {
         denial: &Denial,
         out: &mut impl Outputs,
     ) {
-        let reigns = self.pair.is_primary();
-        self.stats.refused += u64::from(reigns && !denial.asked);
-        if let Some(link) = self.links.get_mut(to) {
+        let reigns = self.membership.pair.is_primary();
+        self.watch.stats.refused += u64::from(reigns && !denial.asked);
+        if let Some(link) = self.store.links.get_mut(to) {
             if (register.stream as usize) < self.settings.limits.streams {
                 link.bind(register.stream, NO_STREAM);
             }
@@ -604,6 +612,7 @@ impl Broker {
     /// After a promotion: streams that this broker only took note of are admitted now, or refused.
     pub(crate) fn judge_provisional_streams(&mut self, out: &mut impl Outputs) {
         let waiting: Vec<StreamId> = self
+            .store
             .table
             .streams()
             .filter(|(_, stream)| !stream.record.admitted)
@@ -611,7 +620,7 @@ impl Broker {
             .collect();
         for index in waiting {
             let result = self.admit_stream(index, out);
-            let Some((stream, topic)) = self.table.pair(index) else { continue };
+            let Some((stream, topic)) = self.store.table.pair(index) else { continue };
             let (source, contract) = (stream.record.source, topic.contract);
             let number = Some(stream.record.source_number);
             match (result, source.zip(number)) {
@@ -633,7 +642,7 @@ impl Broker {
     /// A stream ends: what waits is dispatched first, then everybody forgets it.
     pub(crate) fn retire(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) {
         self.end_silence(index);
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(stream) = self.store.table.stream_mut(index) else { return };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
         stream.record.source = None;
         stream.record.silent_since = Time::ZERO;
@@ -646,7 +655,7 @@ impl Broker {
         };
         // Those who are served last have their turn soon, or have no room.
         let recent = |slot: &mut Slot| now < slot.created + PROCESSED_WITHIN;
-        let last = self.last.waits() && stream.ring.slots_mut().any(recent);
+        let last = self.work.last.waits() && stream.ring.slots_mut().any(recent);
         let waiting = last || stream.ring.slots_mut().any(pending);
         if !waiting {
             self.drop_stream(index, out);
@@ -656,12 +665,12 @@ impl Broker {
     /// Forgets a stream at once.
     pub(crate) fn drop_stream(&mut self, index: StreamId, out: &mut impl Outputs) {
         self.end_silence(index);
-        let Some((stream, topic)) = self.table.pair(index) else { return };
+        let Some((stream, topic)) = self.store.table.pair(index) else { return };
         if stream.record.admitted {
             let subscribers = topic.receivers();
-            self.admission.uncount(&topic.plan, &topic.contract, subscribers);
+            self.promises.admission.uncount(&topic.plan, &topic.contract, subscribers);
         }
-        for (id, link) in self.links.iter_mut() {
+        for (id, link) in self.store.links.iter_mut() {
             if link.announced.contains(index) {
                 link.announced.remove(index);
                 out.send(id, &Frame::Retire { stream: index.0 });
@@ -674,12 +683,12 @@ impl Broker {
             }
         }
         self.forget_results(index, out);
-        let Some((stream, topic)) = self.table.remove_stream(index) else {
+        let Some((stream, topic)) = self.store.table.remove_stream(index) else {
             return invariant!("a stream that was found is there");
         };
         self.give_memory_back(&stream.ring);
         if let Some(topic) = topic {
-            self.memory.names -= name_bytes(topic.name.as_str());
+            self.store.memory.names -= name_bytes(topic.name.as_str());
             topic.processing.iter().for_each(|processing| out.unbind(processing.handle));
             topic.route.iter().for_each(|route| out.unroute(*route));
         }
@@ -688,16 +697,16 @@ impl Broker {
     /// A stream goes: the results that it holds have nobody to go to, and those that stand for its messages end with it. If it
     /// is one of results, its place may be taken by another of the same messages.
     fn forget_results(&mut self, index: StreamId, out: &mut impl Outputs) {
-        let Some(stream) = self.table.stream_mut(index) else {
+        let Some(stream) = self.store.table.stream_mut(index) else {
             return invariant!("a stream that ends is there");
         };
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
         let results = std::mem::take(&mut stream.record.results);
-        if let Some(origin) = stream.record.made_of.and_then(|origin| self.table.stream_mut(origin)) {
+        if let Some(origin) = stream.record.made_of.and_then(|origin| self.store.table.stream_mut(origin)) {
             origin.record.results.retain(|known| known.stream != Some(index));
         }
         for results in results {
-            let made = results.stream.and_then(|made| self.table.stream_mut(made));
+            let made = results.stream.and_then(|made| self.store.table.stream_mut(made));
             // Housekeeping retires it when its last messages have been dispatched.
             if let Some(made) = made.filter(|made| made.record.made_of == Some(index)) {
                 (made.record.made_of, made.record.silent_since) = (None, Time::ZERO);
@@ -712,22 +721,25 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some(topic) = self.table.topic(index) else {
+        let Some(topic) = self.store.table.topic(index) else {
             return invariant!("a topic that was found is there", Ok(()));
         };
         if publisher.made.is_none() {
             let refused = topic.made && publisher.link.is_some();
             return if refused { Err(Denial::made(topic.name.as_str())) } else { Ok(()) };
         }
-        let published =
-            |index: &StreamId| self.table.stream(*index).is_some_and(|stream| stream.record.source.is_some());
+        let published = |index: &StreamId| {
+            self.store.table.stream(*index).is_some_and(|stream| stream.record.source.is_some())
+        };
         if topic.streams.iter().any(published) {
             return Err(Denial::from(format!(
                 "`{}` has publishers of its own: give the operator another output",
                 topic.name
             )));
         }
-        let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { return Ok(()) };
+        let Some(mut topic) = self.store.table.topic_mut(index).filter(|topic| !topic.made) else {
+            return Ok(());
+        };
         // A backup that has come to reign knew the topic without knowing whose it is.
         topic.made = true;
         let (contract, processing) = (topic.contract, topic.processing.take());
@@ -735,7 +747,7 @@ impl Broker {
         if let Some(processing) = processing {
             out.unbind(processing.handle);
         }
-        if let Ok(plan) = self.admission.plan(&contract.best_effort()) {
+        if let Ok(plan) = self.promises.admission.plan(&contract.best_effort()) {
             self.set_plan(index, plan);
         }
         Ok(())
@@ -753,18 +765,18 @@ impl Broker {
             let text = "a stream number is above the broker's limit of streams";
             return self.expel(from, FarewellReason::Limit, text, out);
         }
-        let from_primary = self.pair.primary_link() == Some(from);
+        let from_primary = self.membership.pair.primary_link() == Some(from);
         let Announce { publisher, incarnation, gapless, .. } = *announce;
         let publisher = Publisher { name: publisher, incarnation, link: None, made: None, gapless };
-        let known = self.table.find_topic(announce.topic);
+        let known = self.store.table.find_topic(announce.topic);
         let differs = |topic: &Topic| topic.contract != announce.contract;
-        if from_primary && known.and_then(|index| self.table.topic(index)).is_some_and(differs) {
+        if from_primary && known.and_then(|index| self.store.table.topic(index)).is_some_and(differs) {
             // What a client asked for here while we could not judge it gives way to what the primary admitted.
             let provisional =
                 known.is_none_or(|index| !self.follow_contract(now, index, announce.contract, out));
             let streams = known
                 .filter(|_| provisional)
-                .and_then(|index| self.table.topic(index))
+                .and_then(|index| self.store.table.topic(index))
                 .map(|topic| topic.streams.clone());
             streams.into_iter().flatten().for_each(|index| self.drop_stream(index, out));
         }
@@ -773,11 +785,11 @@ impl Broker {
         }
         // A broker that stands by names streams only to forward messages of them; we judge those as if their publisher had
         // come here.
-        let judged = self.pair.is_primary();
+        let judged = self.membership.pair.is_primary();
         let mut taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
         while from_primary && taken.as_ref().is_err_and(|denial| denial.full) {
             // What clients asked for here, and nobody has admitted, gives way to what the primary carries.
-            let provisional = self.table.streams().find(|(_, stream)| !stream.record.admitted);
+            let provisional = self.store.table.streams().find(|(_, stream)| !stream.record.admitted);
             let Some((provisional, _)) = provisional else { break };
             self.drop_stream(provisional, out);
             taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
@@ -785,7 +797,7 @@ impl Broker {
         let index = match taken {
             Ok(index) => index,
             Err(denial) => {
-                self.stats.refused += 1;
+                self.watch.stats.refused += 1;
                 if from_primary {
                     let (client, topic) = (announce.publisher, announce.topic);
                     let reason = format!("this backup cannot keep its copies: {}", denial.text);
@@ -794,10 +806,10 @@ impl Broker {
                 return;
             }
         };
-        if let Some(link) = self.links.get_mut(from) {
+        if let Some(link) = self.store.links.get_mut(from) {
             link.bind(announce.stream, index);
         }
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream that was found or made is there");
         };
         stream.next_seq = stream.next_seq.max(announce.next_seq);
@@ -805,25 +817,27 @@ impl Broker {
             // Subscribers are told the true first number; that this broker has just heard of the stream means nothing.
             stream.record.registered = Time::ZERO;
             stream.record.admitted = true;
-            self.admission.count(&topic.plan, &topic.contract, topic.receivers());
+            self.promises.admission.count(&topic.plan, &topic.contract, topic.receivers());
         }
     }
 
     /// A life of a stream that nobody has admitted gives way to the one that the primary carries, be it the later one by
     /// its publisher's clock.
     fn drop_other_life(&mut self, publisher: &Publisher<'_>, topic: Option<TopicId>, out: &mut impl Outputs) {
-        let stream = topic.and_then(|topic| self.table.find_stream(topic, publisher.name));
+        let stream = topic.and_then(|topic| self.store.table.find_stream(topic, publisher.name));
         let other =
             |stream: &Stream| !stream.record.admitted && stream.record.incarnation > publisher.incarnation;
-        if let Some(index) = stream.filter(|index| self.table.stream(*index).is_some_and(other)) {
+        if let Some(index) = stream.filter(|index| self.store.table.stream(*index).is_some_and(other)) {
             self.drop_stream(index, out);
         }
     }
 
     /// The other broker forgets a stream.
     pub(crate) fn forget_peer_stream(&mut self, from: LinkId, number: u32, out: &mut impl Outputs) {
-        let from_primary = self.pair.primary_link() == Some(from);
-        let Some(link) = self.links.get_mut(from) else { return invariant!("who sends a frame has a link") };
+        let from_primary = self.membership.pair.primary_link() == Some(from);
+        let Some(link) = self.store.links.get_mut(from) else {
+            return invariant!("who sends a frame has a link");
+        };
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
         if from_primary {
@@ -844,7 +858,7 @@ impl Broker {
 
     fn copy_undispatched(&mut self, index: StreamId, anew: bool) -> usize {
         let everything = self.copies_everything();
-        let Some((stream, topic)) = self.table.pair_mut(index) else { return 0 };
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else { return 0 };
         let copied = topic.plan.replicate || everything;
         let never =
             self.settings.replication == Replication::RetransmissionOnly || stream.record.made_of.is_some();
@@ -862,7 +876,7 @@ impl Broker {
                 continue;
             }
             let deadline = slot.created + topic.plan.pseudo.replication;
-            self.queue.push(JobKind::Replicate, deadline, topic.contract.priority, index, ticket);
+            self.work.queue.push(JobKind::Replicate, deadline, topic.contract.priority, index, ticket);
         }
         slots
     }

@@ -79,20 +79,21 @@ impl Broker {
     ) -> Result<Vec<Changed>, String> {
         let changes = self.changes_of(&rules)?;
         let told = self.told(&changes);
-        self.rules = by_filter(&rules);
-        self.stats.classes.change(&rules);
+        self.promises.rules = by_filter(&rules);
+        self.watch.stats.classes.change(&rules);
         self.settings.topics = rules;
-        let topics: Vec<TopicId> = self.table.topics().map(|(index, _)| index).collect();
+        let topics: Vec<TopicId> = self.store.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let class = self
+                .store
                 .table
                 .topic(index)
-                .map(|topic| self.stats.classes.class_of(self.rule_of(topic.name.as_str())));
-            if let Some((mut topic, class)) = self.table.topic_mut(index).zip(class) {
+                .map(|topic| self.watch.stats.classes.class_of(self.rule_of(topic.name.as_str())));
+            if let Some((mut topic, class)) = self.store.table.topic_mut(index).zip(class) {
                 topic.class = class;
             }
         }
-        if !self.pair.is_primary() {
+        if !self.membership.pair.is_primary() {
             // Its primary says so when it has been told.
             return Ok(Vec::new());
         }
@@ -104,7 +105,7 @@ impl Broker {
 
     fn told(&self, changes: &[Change]) -> Vec<Changed> {
         let one = |change: &Change| {
-            let topic = self.table.topic(change.topic)?;
+            let topic = self.store.table.topic(change.topic)?;
             let (topic, before) = (topic.name.as_str().to_owned(), topic.contract);
             Some(Changed { topic, before, after: change.after })
         };
@@ -121,7 +122,7 @@ impl Broker {
         }
         let filters = by_filter(rules);
         let mut changes = Vec::new();
-        for (index, topic) in self.table.topics() {
+        for (index, topic) in self.store.table.topics() {
             let rule = first(&filters, topic.name.as_str()).and_then(|place| rules.get(place));
             let Some(rule) = rule.filter(|rule| rule.contract != topic.contract) else { continue };
             self.check_takes(topic, rule)?;
@@ -141,7 +142,7 @@ impl Broker {
     /// Whether a topic can take over another contract at all while it is carried.
     fn check_takes(&self, topic: &Topic, rule: &TopicRule) -> Result<(), String> {
         let (name, before, after) = (&topic.name, &topic.contract, &rule.contract);
-        let streams = || topic.streams.iter().filter_map(|index| self.table.stream(*index));
+        let streams = || topic.streams.iter().filter_map(|index| self.store.table.stream(*index));
         if let Some(stream) = streams().find(|stream| stream.record.asked && stream.record.source.is_some()) {
             return Err(format!(
                 "`{name}` is published by `{}`, which states a contract itself ({before}), and [[topic]] {} would give it another one \
@@ -174,7 +175,7 @@ impl Broker {
     fn change_of(&self, index: TopicId, topic: &Topic, after: Contract) -> Result<Change, String> {
         let strict = self.strictest(topic.name.as_str(), &after, &topic.subscribers);
         let planned = if topic.made { strict.best_effort() } else { strict };
-        let plan = self.admission.plan_processed(&planned, Processing::of(topic.processing));
+        let plan = self.promises.admission.plan_processed(&planned, Processing::of(topic.processing));
         let plan = plan.map_err(|refusal| refusal.to_string())?;
         // Until its publishers have heard of it, what they retain covers less time than the new contract says.
         let before = &topic.contract;
@@ -202,10 +203,10 @@ impl Broker {
         if trusts || !self.settings.replication.keeps_contracts() || changes.is_empty() {
             return Ok(());
         }
-        let mut trial = self.admission.clone();
+        let mut trial = self.promises.admission.clone();
         let mut copied = None;
         for change in changes {
-            let Some(topic) = self.table.topic(change.topic) else {
+            let Some(topic) = self.store.table.topic(change.topic) else {
                 invariant!("a topic that was looked at is there");
                 continue;
             };
@@ -225,8 +226,8 @@ impl Broker {
             ));
         }
         // What is too much already may become less.
-        let worse =
-            trial.utilisation() > self.admission.utilisation() || self.admission.shortfall().is_none();
+        let worse = trial.utilisation() > self.promises.admission.utilisation()
+            || self.promises.admission.shortfall().is_none();
         match trial.shortfall().filter(|_| worse) {
             Some(refusal) => Err(format!("with what is carried, there is no time for all of it: {refusal}")),
             None => Ok(()),
@@ -235,9 +236,10 @@ impl Broker {
 
     fn check_memory(&self, changes: &[Change]) -> Result<(), String> {
         let more = |change: &Change| {
-            let streams = self.table.topic(change.topic).map(|topic| &topic.streams).into_iter().flatten();
+            let streams =
+                self.store.table.topic(change.topic).map(|topic| &topic.streams).into_iter().flatten();
             streams
-                .filter_map(|index| self.table.stream(*index))
+                .filter_map(|index| self.store.table.stream(*index))
                 .map(|stream| change.need.growth(change.before, &stream.ring))
                 .sum::<usize>()
         };
@@ -254,37 +256,38 @@ impl Broker {
     }
 
     fn admitted_streams(&self, topic: &Topic) -> usize {
-        let is_admitted = |index: &&StreamId| self.table.stream(**index).is_some_and(|it| it.record.admitted);
+        let is_admitted =
+            |index: &&StreamId| self.store.table.stream(**index).is_some_and(|it| it.record.admitted);
         topic.streams.iter().filter(is_admitted).count()
     }
 
     fn give_contract(&mut self, now: Time, change: &Change, out: &mut impl Outputs) {
         let Change { topic: number, after, strict, plan, need, before: needed } = change;
-        let Some(topic) = self.table.topic(*number) else {
+        let Some(topic) = self.store.table.topic(*number) else {
             return invariant!("a topic that was looked at is there");
         };
         let (before, contract, receivers) = (topic.plan, topic.contract, topic.receivers());
         let streams = topic.streams.clone();
         for _ in 0..self.admitted_streams(topic) {
-            self.admission.uncount(&before, &contract, receivers);
-            self.admission.count(plan, after, receivers);
+            self.promises.admission.uncount(&before, &contract, receivers);
+            self.promises.admission.count(plan, after, receivers);
         }
-        self.crowd.planned_anew();
-        if let Some(mut topic) = self.table.topic_mut(*number) {
+        self.promises.crowd.planned_anew();
+        if let Some(mut topic) = self.store.table.topic_mut(*number) {
             (topic.contract, topic.plan) = (*after, *plan);
             topic.set_strict(*strict);
         }
         for index in streams {
             self.refit(now, index, (*needed, *need), out);
             // The next message that goes there names it anew.
-            self.links.iter_mut().for_each(|(_, link)| link.announced.remove(index));
-            if let Some(partner) = self.pair.backup().filter(|partner| partner.knows(index)) {
+            self.store.links.iter_mut().for_each(|(_, link)| link.announced.remove(index));
+            if let Some(partner) = self.membership.pair.backup().filter(|partner| partner.knows(index)) {
                 self.announce(partner.link, index, out);
             }
-            let record = self.table.stream(index).map(|stream| &stream.record);
+            let record = self.store.table.stream(index).map(|stream| &stream.record);
             if let Some((link, number)) =
                 record.and_then(|record| Some((record.source?, record.source_number)))
-                && self.pair.is_primary()
+                && self.membership.pair.is_primary()
             {
                 self.send_verdict(link, number, index, *after, out);
             }
@@ -301,7 +304,7 @@ impl Broker {
         after: Contract,
         out: &mut impl Outputs,
     ) -> bool {
-        let Some(topic) = self.table.topic(index) else { return false };
+        let Some(topic) = self.store.table.topic(index) else { return false };
         let is_ours = self.admitted_streams(topic) == topic.streams.len();
         if !is_ours || topic.contract.confirm != after.confirm {
             return false;

@@ -1,8 +1,10 @@
 //! Subscribers come and go.
 
 use crate::broker::Broker;
+use crate::commands::Promises;
 use crate::commands::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
 use crate::outputs::Outputs;
+use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
 use crate::store::pace::Pace;
@@ -68,14 +70,14 @@ impl Broker {
     ) {
         let (admitted, text) = (result.is_ok(), result.unwrap_or_else(|text| text));
         if !admitted {
-            self.stats.refused += 1;
-            let client = self.links.get(from).map_or("", |link| &link.name);
+            self.watch.stats.refused += 1;
+            let client = self.store.links.get(from).map_or("", |link| &link.name);
             out.report(&Event::SubscriptionRefused { client, filter, reason: text });
         } else if !text.is_empty() {
-            let client = self.links.get(from).map_or("", |link| &link.name);
+            let client = self.store.links.get(from).map_or("", |link| &link.name);
             out.report(&Event::BestEffortInstead { client, filter, reason: text });
         }
-        let reigns = self.pair.is_primary();
+        let reigns = self.membership.pair.is_primary();
         out.send(from, &Frame::Subscribed { number, admitted, reigns, text });
     }
 
@@ -93,19 +95,19 @@ impl Broker {
             return Err(String::new());
         }
         let parsed: TopicFilter = filter.parse().map_err(|error: contract::TopicError| error.to_string())?;
-        let Some(link) = self.links.get(from) else {
+        let Some(link) = self.store.links.get(from) else {
             return invariant!("who sends a frame has a link", Ok(()));
         };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
         let index = self.take_session(now, &client, incarnation, Some(from), out)?;
         let limit = self.settings.limits.filters_per_session;
-        let tree_bytes = self.sessions.tree_bytes();
+        let tree_bytes = self.store.sessions.tree_bytes();
         // A number that has meant another filter until now gives that up.
-        let before = self.sessions.get(index).and_then(|session| session.numbers.get(&number));
+        let before = self.store.sessions.get(index).and_then(|session| session.numbers.get(&number));
         if before.is_some_and(|before| *before != parsed) {
             self.unsubscribe(now, from, number, out);
         }
-        let Some(session) = self.sessions.get_mut(index) else {
+        let Some(session) = self.store.sessions.get_mut(index) else {
             return invariant!("a session that was found or made is there", Ok(()));
         };
         session.unbind(number);
@@ -164,7 +166,7 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> (Subscribing, bool) {
         let mut known = false;
-        if let Some(session) = self.sessions.get_mut(index) {
+        if let Some(session) = self.store.sessions.get_mut(index) {
             known = session.filters.get(&filter).is_some_and(|wanted| wanted.needs == needs);
             match link {
                 Some(_) => session.bind(number, &filter),
@@ -174,7 +176,7 @@ impl Broker {
             session.sum_up();
             if !known {
                 session.began = now;
-                self.sessions.index(index, &filter);
+                self.store.sessions.index(index, &filter);
             }
         }
         self.serve_in_turn(index, out);
@@ -209,7 +211,7 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> (usize, bool) {
         let index = subscribing.session;
-        if self.sessions.get(index).is_none() {
+        if self.store.sessions.get(index).is_none() {
             // It has ended meanwhile, and topics are cleared of it.
             return (1, true);
         }
@@ -231,7 +233,7 @@ impl Broker {
             }
             return (used, !more);
         }
-        if let Some(session) = self.sessions.get_mut(index)
+        if let Some(session) = self.store.sessions.get_mut(index)
             && session.filters.contains_key(&subscribing.filter)
         {
             session.unbind(subscribing.number);
@@ -257,7 +259,8 @@ impl Broker {
         else {
             return false;
         };
-        let Some(session) = self.sessions.get(index).filter(|session| session.link == Some(link)) else {
+        let Some(session) = self.store.sessions.get(index).filter(|session| session.link == Some(link))
+        else {
             return false;
         };
         let promised = session.filters.values().any(|wanted| !wanted.needs.best_effort);
@@ -267,13 +270,18 @@ impl Broker {
         let wish = (filter.clone(), Needs::BEST_EFFORT);
         let (anew, _) = self.enter(now, index, Some(link), number, wish, out);
         let instead = subscribing.refusal.clone();
-        self.tasks.push_front(Task::Subscribe(Subscribing { instead, ..anew }));
+        self.tasks.waiting.push_front(Task::Subscribe(Subscribing { instead, ..anew }));
         true
     }
 
     /// What is for a session leaves in the turn in which it was made, or after everything else.
     pub(crate) fn serve_in_turn(&mut self, index: SessionId, out: &mut impl Outputs) {
-        let Broker { sessions, links, settings, admission, .. } = self;
+        let Broker {
+            store: Store { sessions, links, .. },
+            promises: Promises { admission, .. },
+            settings,
+            ..
+        } = self;
         let Some(session) = sessions.get(index) else { return };
         let Some(link) = session.link else { return };
         out.put_last(link, session.best_effort);
@@ -293,9 +301,9 @@ impl Broker {
         topics: &[TopicId],
         joined: &mut usize,
     ) -> Result<(), String> {
-        let best_effort = self.sessions.get(index).is_some_and(|session| session.best_effort);
+        let best_effort = self.store.sessions.get(index).is_some_and(|session| session.best_effort);
         for topic in topics {
-            let Some(entry) = self.table.topic(*topic) else {
+            let Some(entry) = self.store.table.topic(*topic) else {
                 invariant!("a topic that was found by its name is there");
                 continue;
             };
@@ -324,8 +332,9 @@ impl Broker {
 
     /// Why one more subscriber of so many topics cannot be served.
     pub(crate) fn overload_of(&self, topics: usize) -> Option<String> {
-        let checked = self.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
-        let overload = self.admission.overload().filter(|_| checked)?;
+        let checked =
+            self.membership.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+        let overload = self.promises.admission.overload().filter(|_| checked)?;
         Some(format!(
             "not schedulable with one more subscriber of {topics} topics: {overload}; narrow the filter, or subscribe as best effort"
         ))
@@ -334,10 +343,10 @@ impl Broker {
     /// A subscription holds for every topic, or for none: its subscriber is answered.
     fn end_subscribing(&mut self, subscribing: &Subscribing, out: &mut impl Outputs) {
         let Subscribing { link, number, session: index, filter, needs, refusal, instead, .. } = subscribing;
-        let Some(session) = self.sessions.get(*index) else { return };
+        let Some(session) = self.store.sessions.get(*index) else { return };
         let Some(link) = link.filter(|link| session.link == Some(*link)) else { return };
         if refusal.is_none()
-            && let Some(partner) = self.pair.backup()
+            && let Some(partner) = self.membership.pair.backup()
         {
             let (incarnation, client) = (session.incarnation, &*session.client);
             let (needs, filter) = (*needs, filter.as_str());
@@ -350,8 +359,8 @@ impl Broker {
 
     /// A client no longer wants the topics of a filter.
     pub(crate) fn unsubscribe(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
-        let Some(index) = self.links.get(from).and_then(|link| link.session()) else { return };
-        let Some(session) = self.sessions.get_mut(index) else { return };
+        let Some(index) = self.store.links.get(from).and_then(|link| link.session()) else { return };
+        let Some(session) = self.store.sessions.get_mut(index) else { return };
         let Some((filter, last)) = session.unbind(number) else { return };
         if last {
             self.tell_backup_of_end(index, filter.as_str(), out);
@@ -361,9 +370,9 @@ impl Broker {
 
     /// A client has greeted; if it was here before, its session goes on where it stopped.
     pub(crate) fn attach(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
-        let Some(link) = self.links.get(from) else { return invariant!("who greets has a link") };
+        let Some(link) = self.store.links.get(from) else { return invariant!("who greets has a link") };
         let (name, incarnation) = (link.name.clone(), link.incarnation);
-        if self.sessions.find(&name).is_none() {
+        if self.store.sessions.find(&name).is_none() {
             return;
         }
         if let Ok(index) = self.take_session(now, &name, incarnation, Some(from), out) {
@@ -380,21 +389,21 @@ impl Broker {
         link: Option<LinkId>,
         out: &mut impl Outputs,
     ) -> Result<SessionId, String> {
-        let known = self.sessions.find(client);
-        let outlived =
-            known.filter(|index| self.sessions.get(*index).is_some_and(|s| s.incarnation < incarnation));
+        let known = self.store.sessions.find(client);
+        let outlived = known
+            .filter(|index| self.store.sessions.get(*index).is_some_and(|s| s.incarnation < incarnation));
         if let Some(index) = outlived {
             self.remove_session(now, index, out);
         }
-        let index = match self.sessions.find(client) {
+        let index = match self.store.sessions.find(client) {
             Some(index) => index,
-            None if self.sessions.len() >= self.settings.limits.sessions => {
+            None if self.store.sessions.len() >= self.settings.limits.sessions => {
                 return Err(format!(
                     "the broker serves {} subscribers, its limit: raise limits.sessions",
-                    self.sessions.len()
+                    self.store.sessions.len()
                 ));
             }
-            None => self.sessions.insert(Session {
+            None => self.store.sessions.insert(Session {
                 client: client.into(),
                 incarnation,
                 link: None,
@@ -413,12 +422,12 @@ impl Broker {
                 detached_at: now,
             }),
         };
-        if let (Some(link), Some(session)) = (link, self.sessions.get_mut(index)) {
+        if let (Some(link), Some(session)) = (link, self.store.sessions.get_mut(index)) {
             if session.link != Some(link) {
                 session.pace.reconnected(now, self.settings.limits.subscriber_backlog_bytes, session.dropped);
             }
             session.link = Some(link);
-            if let Some(state) = self.links.get_mut(link) {
+            if let Some(state) = self.store.links.get_mut(link) {
                 state.party = Party::Client { session: Some(index) };
             }
         }
@@ -430,24 +439,24 @@ impl Broker {
 
     /// Changes who subscribes a topic, and the load with it.
     pub(crate) fn change_subscribers(&mut self, topic: TopicId, change: impl FnOnce(&mut Topic)) {
-        let Some(entry) = self.table.topic(topic) else {
+        let Some(entry) = self.store.table.topic(topic) else {
             return invariant!("a topic that gets or loses a subscriber is there");
         };
         let (plan, contract, before) = (entry.plan, entry.contract, entry.receivers());
         let admitted = entry
             .streams
             .iter()
-            .filter(|s| self.table.stream(**s).is_some_and(|s| s.record.admitted))
+            .filter(|s| self.store.table.stream(**s).is_some_and(|s| s.record.admitted))
             .count();
-        let Some(mut entry) = self.table.topic_mut(topic) else {
+        let Some(mut entry) = self.store.table.topic_mut(topic) else {
             return invariant!("a topic that gets or loses a subscriber is there");
         };
         change(&mut entry);
         let after = entry.receivers();
         drop(entry);
         for _ in 0..admitted {
-            self.admission.uncount(&plan, &contract, before);
-            self.admission.count(&plan, &contract, after);
+            self.promises.admission.uncount(&plan, &contract, before);
+            self.promises.admission.count(&plan, &contract, after);
         }
     }
 
@@ -458,12 +467,12 @@ impl Broker {
 
     /// A session does not have a filter any more; its topics do not know that yet.
     fn forget_filter(&mut self, index: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
-        let Some(session) = self.sessions.get_mut(index) else {
+        let Some(session) = self.store.sessions.get_mut(index) else {
             return invariant!("a session whose filter goes is there");
         };
         session.forget(filter);
         session.sum_up();
-        self.sessions.unindex(index, filter);
+        self.store.sessions.unindex(index, filter);
         self.serve_in_turn(index, out);
     }
 
@@ -474,7 +483,7 @@ impl Broker {
         session: SessionId,
         out: &mut impl Outputs,
     ) -> usize {
-        let Some(entry) = self.table.topic(topic) else { return 0 };
+        let Some(entry) = self.store.table.topic(topic) else { return 0 };
         let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return 0 };
         let streams = entry.streams.clone();
         self.change_subscribers(topic, |topic| {
@@ -486,12 +495,12 @@ impl Broker {
         self.plan_for_those_left(topic);
         let mut slots = 0;
         for index in streams {
-            let Some(stream) = self.table.stream_mut(index) else {
+            let Some(stream) = self.store.table.stream_mut(index) else {
                 invariant!("a topic's streams are there");
                 continue;
             };
             for ticket in stream.ring.tickets() {
-                let Some(stream) = self.table.stream_mut(index) else {
+                let Some(stream) = self.store.table.stream_mut(index) else {
                     invariant!("settling a message ends no stream");
                     continue;
                 };
@@ -514,14 +523,14 @@ impl Broker {
 
     /// The same where the backup need not be told, since the client begins anew.
     fn remove_session(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        let Some(session) = self.sessions.remove(index) else { return };
+        let Some(session) = self.store.sessions.remove(index) else { return };
         let filters = session.filters.into_keys().collect();
         self.begin(now, Task::End { session: index, filters, place: String::new() }, out);
     }
 
     fn tell_backup_of_end(&self, index: SessionId, filter: &str, out: &mut impl Outputs) {
-        let Some(session) = self.sessions.get(index) else { return };
-        if let Some(partner) = self.pair.backup() {
+        let Some(session) = self.store.sessions.get(index) else { return };
+        if let Some(partner) = self.membership.pair.backup() {
             let (incarnation, client) = (session.incarnation, &*session.client);
             let needs = Needs::NONE;
             out.send(partner.link, &Frame::Session { incarnation, present: false, needs, client, filter });
@@ -540,7 +549,7 @@ impl Broker {
         present: bool,
         out: &mut impl Outputs,
     ) {
-        if self.pair.primary_link() != Some(from) || Mutant::IgnoreSessions.is_on() {
+        if self.membership.pair.primary_link() != Some(from) || Mutant::IgnoreSessions.is_on() {
             return;
         }
         let parsed: Option<TopicFilter> = filter.parse().ok();
@@ -548,7 +557,7 @@ impl Broker {
             if let (Ok(index), Some(filter)) =
                 (self.take_session(now, client, incarnation, None, out), parsed)
             {
-                if let Some(session) = self.sessions.get_mut(index) {
+                if let Some(session) = self.store.sessions.get_mut(index) {
                     session.shared = true;
                 }
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
@@ -557,15 +566,15 @@ impl Broker {
                     None => session.lacks_room(&filter, limit).is_none(),
                     Some(wanted) => wanted.needs != needs,
                 };
-                if self.sessions.get(index).is_some_and(room) {
+                if self.store.sessions.get(index).is_some_and(room) {
                     let (subscribing, known) = self.enter(now, index, None, 0, (filter, needs), out);
                     self.begin_subscribing(now, subscribing, known, out);
                 }
             }
             return;
         }
-        let Some(index) = self.sessions.find(client) else { return };
-        let Some(session) = self.sessions.get(index) else {
+        let Some(index) = self.store.sessions.find(client) else { return };
+        let Some(session) = self.store.sessions.get(index) else {
             return invariant!("a session that was found is there");
         };
         let here = parsed.as_ref().is_some_and(|filter| session.calls(filter)) && session.link.is_some();
@@ -579,11 +588,11 @@ impl Broker {
     /// Confirmed topics: what a subscriber had not confirmed when its connection broke is sent again. Until all of it has been found,
     /// what is new waits behind it.
     fn offer_again(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        let topics: Vec<TopicId> = self.table.confirmed().rev().collect();
+        let topics: Vec<TopicId> = self.store.table.confirmed().rev().collect();
         if topics.is_empty() || Mutant::OfferOnce.is_on() {
             return self.send_deferred(now, index, out);
         }
-        if let Some(session) = self.sessions.get_mut(index) {
+        if let Some(session) = self.store.sessions.get_mut(index) {
             session.resuming = true;
             self.begin(now, Task::Offer { session: index, topics }, out);
         }
@@ -591,7 +600,7 @@ impl Broker {
 
     /// The same for one topic. Returns how many units of work that was.
     pub(crate) fn offer_topic_again(&mut self, now: Time, index: SessionId, topic: TopicId) -> usize {
-        let Broker { table, sessions, settings, .. } = self;
+        let Broker { store: Store { table, sessions, .. }, settings, .. } = self;
         let (Some(session), Some(topic)) = (sessions.get_mut(index), table.topic(topic)) else { return 1 };
         let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { return 1 };
         let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);
@@ -616,7 +625,7 @@ impl Broker {
 
     /// Everything has been found that a subscriber had not confirmed.
     pub(crate) fn end_offering(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        if let Some(session) = self.sessions.get_mut(index) {
+        if let Some(session) = self.store.sessions.get_mut(index) {
             session.resuming = false;
         }
         self.send_deferred(now, index, out);

@@ -11,10 +11,12 @@
 //! again when no topic knows it any more.
 
 use crate::broker::Broker;
+use crate::commands::needs::Other;
 use crate::commands::subscribe::Subscribing;
 use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
 use contract::{StreamId, Time, TopicFilter, invariant};
+use std::collections::{BTreeMap, VecDeque};
 use wire::LinkId;
 
 /// Units of work that commands may take in one turn: so many topics, filters or streams are looked at or changed. One takes about a
@@ -55,14 +57,24 @@ pub(crate) enum Task {
     Count(crate::steps::posting::Counting),
 }
 
+/// Commands that go on, and what they have taken and found so far.
+#[derive(Clone, Default)]
+pub(crate) struct Tasks {
+    pub(crate) waiting: VecDeque<Task>,
+    /// Units of work that commands have taken since somebody asked.
+    pub(crate) spent: usize,
+    /// What came of counting subscribers of other protocols, for those who ask again.
+    pub(crate) counted: BTreeMap<LinkId, (Other, Result<(), String>)>,
+}
+
 impl Broker {
     /// Begins a task, and ends it at once if it is small and nothing waits before it.
     pub(crate) fn begin(&mut self, now: Time, task: Task, out: &mut impl Outputs) {
-        self.tasks.push_back(task);
-        if self.tasks.len() == 1 {
+        self.tasks.waiting.push_back(task);
+        if self.tasks.waiting.len() == 1 {
             self.work_on(now, UNITS_PER_SLICE, out);
         }
-        while self.tasks.len() > TASKS_MAX {
+        while self.tasks.waiting.len() > TASKS_MAX {
             self.work_on(now, UNITS_PER_SLICE, out);
         }
     }
@@ -71,16 +83,16 @@ impl Broker {
     pub fn work_on(&mut self, now: Time, units: usize, out: &mut impl Outputs) {
         let mut left = units;
         while left > 0
-            && let Some(mut task) = self.tasks.pop_front()
+            && let Some(mut task) = self.tasks.waiting.pop_front()
         {
             let (used, done) = self.advance(now, &mut task, left, out);
             self.spend(used);
             left = left.saturating_sub(used.max(1));
             if !done {
-                self.tasks.push_front(task);
+                self.tasks.waiting.push_front(task);
             }
         }
-        if left > 0 && self.telling.goes_on {
+        if left > 0 && self.membership.telling.goes_on {
             self.continue_sync(left, out);
         }
         self.serve_last(now, out);
@@ -89,7 +101,7 @@ impl Broker {
     /// Whether commands wait that have been begun.
     #[inline]
     pub fn has_tasks(&self) -> bool {
-        !self.tasks.is_empty()
+        !self.tasks.waiting.is_empty()
     }
 
     /// Whether a client's last command has not been answered, so that what it says next has to wait.
@@ -97,18 +109,18 @@ impl Broker {
     pub fn answers_later(&self, link: LinkId) -> bool {
         let waits =
             |task: &Task| matches!(task, Task::Subscribe(subscribing) if subscribing.link == Some(link));
-        self.has_tasks() && self.tasks.iter().any(waits)
+        self.has_tasks() && self.tasks.waiting.iter().any(waits)
     }
 
     /// Units of work that commands have taken since this was asked.
     #[inline]
     pub fn take_spent(&mut self) -> usize {
-        std::mem::take(&mut self.spent)
+        std::mem::take(&mut self.tasks.spent)
     }
 
     /// A command has taken so much.
     pub(crate) fn spend(&mut self, units: usize) {
-        self.spent = self.spent.saturating_add(units);
+        self.tasks.spent = self.tasks.spent.saturating_add(units);
     }
 
     /// Goes on with a task. Returns how many units that took, and whether it is done.
@@ -116,7 +128,7 @@ impl Broker {
         match task {
             Task::Subscribe(subscribing) => self.go_on_subscribing(now, subscribing, units, out),
             Task::Leave { session, filter, place } => {
-                if self.sessions.get(*session).is_none() {
+                if self.store.sessions.get(*session).is_none() {
                     return (1, true);
                 }
                 let (used, more) = self.clear_topics(*session, filter, place, units, out);
@@ -172,7 +184,7 @@ impl Broker {
             && let Some(filter) = filters.last()
         {
             if place.is_empty() {
-                self.sessions.unindex(session, filter);
+                self.store.sessions.unindex(session, filter);
             }
             let (some, more) = self.clear_topics(session, filter, place, units - used, out);
             used += some;
@@ -182,7 +194,7 @@ impl Broker {
             }
         }
         if filters.is_empty() {
-            self.sessions.release(session);
+            self.store.sessions.release(session);
         }
         (used, filters.is_empty())
     }
@@ -203,12 +215,12 @@ impl Broker {
             (topics, looks, more) = self.next_topics(filter, place);
             used += looks;
             for topic in topics {
-                let Some(entry) = self.table.topic(topic) else {
+                let Some(entry) = self.store.table.topic(topic) else {
                     invariant!("a topic that was found by its name is there");
                     continue;
                 };
-                let alive = self.sessions.get(session).is_some();
-                if !alive || !self.sessions.wants(session, entry.name.as_str()) {
+                let alive = self.store.sessions.get(session).is_some();
+                if !alive || !self.store.sessions.wants(session, entry.name.as_str()) {
                     used += self.remove_subscriber(topic, session, out);
                 }
             }
@@ -223,7 +235,7 @@ impl Broker {
         place: &mut String,
     ) -> (Vec<TopicId>, usize, bool) {
         let mut topics = Vec::new();
-        let more = self.table.meant(filter.as_str(), place, LOOKS, |topic| topics.push(topic));
+        let more = self.store.table.meant(filter.as_str(), place, LOOKS, |topic| topics.push(topic));
         let looks = if more { LOOKS } else { topics.len() + 1 };
         (topics, looks, more)
     }

@@ -16,7 +16,9 @@
 
 use crate::broker::Broker;
 use crate::commands::register;
+use crate::membership::Membership;
 use crate::outputs::Outputs;
+use crate::store::Store;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Stream;
 use contract::{Mutant, StreamId, Ticket, Time, invariant};
@@ -52,9 +54,9 @@ impl Finished {
 impl Broker {
     /// Tells the backup of processed messages that their publishers still retain.
     pub(crate) fn tell_finished(&mut self, out: &mut impl Outputs) {
-        let partner = self.pair.backup().map(|partner| partner.link);
+        let partner = self.membership.pair.backup().map(|partner| partner.link);
         let tells = self.settings.policy.coordinates() && self.settings.replication.keeps_contracts();
-        let Broker { table, links, finished, .. } = self;
+        let Broker { store: Store { table, links, .. }, membership: Membership { finished, .. }, .. } = self;
         let Some(partner) = partner.filter(|_| tells) else { return finished.news.clear() };
         let Some(state) = links.get_mut(partner) else { return invariant!("a backup has a link") };
         for (index, ticket) in finished.news.drain(..) {
@@ -78,7 +80,7 @@ impl Broker {
     /// The primary says that it is done with a message of which there is no copy here. If its publisher may send it again,
     /// and nothing that is needed would have to give way, the number is kept.
     pub(crate) fn remember_finished(&mut self, index: StreamId, seq: u64) {
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a number on a link means a stream that is there");
         };
         let needed = |slot: &Slot| {
@@ -88,19 +90,19 @@ impl Broker {
         if crowded || seq == u64::MAX || !is_retained(seq, stream.next_seq, topic.contract.retain) {
             return;
         }
-        let untold = self.pair.is_being_told() && topic.remembers();
+        let untold = self.membership.pair.is_being_told() && topic.remembers();
         let flags = if untold { SlotFlags::DISPATCHED.or(SlotFlags::UNTOLD) } else { SlotFlags::DISPATCHED };
         stream.next_seq = stream.next_seq.max(seq + 1);
         stream.keep(seq, Time::ZERO, &[], flags, MessageFlags::NONE);
         if untold {
-            self.finished.untold.insert(index);
+            self.membership.finished.untold.insert(index);
         }
     }
 
     /// This backup has been told what operators remember: what the primary was done with before need not come to its own operators.
     pub(crate) fn trust_finished(&mut self) {
-        for index in std::mem::take(&mut self.finished.untold) {
-            let Some(stream) = self.table.stream_mut(index) else { continue };
+        for index in std::mem::take(&mut self.membership.finished.untold) {
+            let Some(stream) = self.store.table.stream_mut(index) else { continue };
             stream.ring.slots_mut().for_each(|slot| slot.clear(SlotFlags::UNTOLD));
         }
     }

@@ -4,6 +4,8 @@ use crate::broker::{Broker, PARTNER};
 use crate::commands::tasks::UNITS_PER_SLICE;
 use crate::membership::pair::{Copies, Decision, Role};
 use crate::outputs::Outputs;
+use crate::steps::work::Work;
+use crate::store::Store;
 use crate::store::links::Party;
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
@@ -38,26 +40,30 @@ pub struct Beginning {
 impl Broker {
     /// Does what the pair decided.
     pub(crate) fn carry_out(&mut self, now: Time, decision: Decision, out: &mut impl Outputs) {
-        let leaving = self.leaving != Leaving::No;
+        let leaving = self.membership.leaving != Leaving::No;
         match decision {
             Decision::Stay => {}
             Decision::Tell => self.tell_standing(out),
             // Who is on the way out takes no new part in the pair, unless nobody else has what it handed over.
-            Decision::Promote(_) if leaving && !self.pair.is_primary() && !self.pair.remembers() => {
-                self.pair.seek(now);
+            Decision::Promote(_)
+                if leaving && !self.membership.pair.is_primary() && !self.membership.pair.remembers() =>
+            {
+                self.membership.pair.seek(now);
             }
-            Decision::Join(_) if leaving && !self.pair.is_primary() => self.pair.seek(now),
+            Decision::Join(_) if leaving && !self.membership.pair.is_primary() => {
+                self.membership.pair.seek(now)
+            }
             Decision::Promote(cause) => self.promote(now, cause, out),
             Decision::StepDown(to) => self.step_down(now, to, out),
             Decision::Join(link) => self.join(now, link, out),
             Decision::Seek => {
-                self.pair.seek(now);
+                self.membership.pair.seek(now);
                 self.tell_standing(out);
             }
             Decision::Dial => out.dial(PARTNER, self.settings.detection.connect),
             Decision::Poll(link, number) => out.send(link, &Frame::Poll { number }),
             Decision::DropBackup(link, cause) => {
-                self.pair.drop_backup(now);
+                self.membership.pair.drop_backup(now);
                 out.report(&Event::Unprotected { cause });
                 self.expel(link, FarewellReason::Silent, "the backup is taken for dead", out);
             }
@@ -66,8 +72,8 @@ impl Broker {
                 self.expel(link, FarewellReason::Silent, text, out);
             }
             Decision::DropPrimary(link) => {
-                self.pair.disregard(link);
-                self.pair.seek(now);
+                self.membership.pair.disregard(link);
+                self.membership.pair.seek(now);
                 self.expel(link, FarewellReason::Silent, "the primary is taken for dead", out);
                 self.tell_standing(out);
             }
@@ -80,31 +86,31 @@ impl Broker {
         while self.has_tasks() {
             self.work_on(now, UNITS_PER_SLICE, out);
         }
-        let reigned = self.pair.is_primary();
+        let reigned = self.membership.pair.is_primary();
         if !reigned {
             // Whoever has handed over remembers everything until then.
-            let alone = cause == PromotionCause::Alone && !self.pair.remembers();
-            let apart = cause == PromotionCause::First && self.pair.is_apart();
-            let unasked = self.settings.has_peer && (alone || apart || self.pair.is_being_told());
+            let alone = cause == PromotionCause::Alone && !self.membership.pair.remembers();
+            let apart = cause == PromotionCause::First && self.membership.pair.is_apart();
+            let unasked = self.settings.has_peer && (alone || apart || self.membership.pair.is_being_told());
             let taken = cause.is_a_take_over();
-            self.beginning = Beginning { unasked, closes: !unasked, taken };
+            self.membership.beginning = Beginning { unasked, closes: !unasked, taken };
         }
-        let reign = self.pair.promote();
-        self.partner.begin_reign();
-        self.stats.promotions += 1;
-        if let Some(asker) = self.handover_asker.take() {
+        let reign = self.membership.pair.promote();
+        self.membership.partner.begin_reign();
+        self.watch.stats.promotions += 1;
+        if let Some(asker) = self.membership.handover_asker.take() {
             let text = "the backup did not take the reign in time; this broker reigns on";
             out.send(asker, &Frame::HandoverReply { done: false, epoch: reign.epoch, text });
         }
         self.tell_standing(out);
         let recovered = if reigned { 0 } else { self.plan_copies(now) };
-        for (_, session) in self.sessions.iter_mut().filter(|(_, session)| session.link.is_none()) {
+        for (_, session) in self.store.sessions.iter_mut().filter(|(_, session)| session.link.is_none()) {
             session.detached_at = now;
         }
         out.report(&Event::Promoted { reign, cause, recovered });
         if let Some(known) = out.knowledge().map(Knowledge::total)
             && !reigned
-            && self.beginning.unasked
+            && self.membership.beginning.unasked
             && cause == PromotionCause::Alone
             && out.store().0 != StoreState::None
         {
@@ -117,12 +123,12 @@ impl Broker {
     /// which may have died with it. Deadlines that have passed keep their value, so the
     /// oldest go first.
     fn plan_copies(&mut self, now: Time) -> u64 {
-        let Broker { table, queue, settings, finished, .. } = self;
+        let Broker { store: Store { table, .. }, work: Work { queue, .. }, settings, membership, .. } = self;
         let mut recovered = 0;
         if Mutant::KeepCopiesBack.is_on() {
             return recovered;
         }
-        finished.untold.clear();
+        membership.finished.untold.clear();
         let streams: Vec<StreamId> = table.streams().map(|(index, _)| index).collect();
         for index in streams {
             let Some((stream, topic)) = table.pair_mut(index) else {
@@ -155,12 +161,12 @@ impl Broker {
     /// Another broker reigns. What has not been dispatched goes there as soon as it is reached.
     fn step_down(&mut self, now: Time, to: Option<LinkId>, out: &mut impl Outputs) {
         self.take_back_unprocessed(out);
-        self.pair.be_deposed(now);
+        self.membership.pair.be_deposed(now);
         match to {
             Some(link) => self.join(now, link, out),
             None => self.tell_standing(out),
         }
-        out.report(&Event::SteppedDown { reign: self.pair.reign });
+        out.report(&Event::SteppedDown { reign: self.membership.pair.reign });
     }
 
     /// Stands by for the broker on this link.
@@ -169,8 +175,8 @@ impl Broker {
     /// it reigns without having asked us, we keep ours, learn what it has changed, and are given the reign. Otherwise ours is put
     /// aside.
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
-        let copies = self.pair.news_of(link).map(|news| news.copies);
-        self.pair.join(now, link);
+        let copies = self.membership.pair.news_of(link).map(|news| news.copies);
+        self.membership.pair.join(now, link);
         self.listen_for(link, out);
         match copies {
             Some(copies) if copies.keeps => {
@@ -191,19 +197,22 @@ impl Broker {
             }
         }
         self.tell_standing(out);
-        if let Some(asker) = self.handover_asker.take() {
+        if let Some(asker) = self.membership.handover_asker.take() {
             let text = "the backup reigns now, and this broker stands by";
-            out.send(asker, &Frame::HandoverReply { done: true, epoch: self.pair.reign.epoch, text });
+            out.send(
+                asker,
+                &Frame::HandoverReply { done: true, epoch: self.membership.pair.reign.epoch, text },
+            );
         }
     }
 
     /// From now on the heartbeats of the broker on this link count, once it has said how they are signed.
     pub(crate) fn listen_for(&self, link: LinkId, out: &mut impl Outputs) {
-        let node = self.pair.node_of(link);
-        let nonce = self.links.get(link).and_then(|link| link.nonce);
+        let node = self.membership.pair.node_of(link);
+        let nonce = self.store.links.get(link).and_then(|link| link.nonce);
         if let Some((node, nonce)) = node.zip(nonce) {
             let own = (self.settings.node, &self.settings.nonce);
-            out.listen_for(Some(Companion::new(own, (node, &nonce), &self.secret)));
+            out.listen_for(Some(Companion::new(own, (node, &nonce), &self.membership.secret)));
         }
     }
 
@@ -213,10 +222,11 @@ impl Broker {
     pub(crate) fn written_knowledge(&self, out: &impl Outputs) -> Vec<u8> {
         let mut written = Vec::new();
         if let Some(knowledge) = out.knowledge() {
-            let counts = knowledge.parts().last().is_some_and(|last| last.reign == self.pair.reign);
+            let counts =
+                knowledge.parts().last().is_some_and(|last| last.reign == self.membership.pair.reign);
             let mut told = knowledge.clone();
-            if self.pair.is_primary() && !counts {
-                told.begin(self.beginning.closes);
+            if self.membership.pair.is_primary() && !counts {
+                told.begin(self.membership.beginning.closes);
             }
             told.write(&mut written);
         }
@@ -226,15 +236,20 @@ impl Broker {
     /// Tells everybody what this broker is now.
     fn tell_standing(&self, out: &mut impl Outputs) {
         let knows = self.written_knowledge(out);
-        let standing = self.pair.standing();
-        for (id, link) in self.links.iter() {
+        let standing = self.membership.pair.standing();
+        for (id, link) in self.store.links.iter() {
             // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
-            let silent = Mutant::TellNoReign.is_on() && link.is_client() && !self.pair.is_primary();
+            let silent =
+                Mutant::TellNoReign.is_on() && link.is_client() && !self.membership.pair.is_primary();
             if link.greeted && !link.closing && !silent {
                 if !knows.is_empty() && matches!(link.party, Party::Peer) {
                     out.send(id, &Frame::Knows(Knows::of(&knows)));
                 }
-                let reign = if link.is_client() { self.pair.followed() } else { self.pair.reign };
+                let reign = if link.is_client() {
+                    self.membership.pair.followed()
+                } else {
+                    self.membership.pair.reign
+                };
                 out.send(id, &Frame::Reign { reign, standing });
             }
         }
@@ -243,11 +258,11 @@ impl Broker {
     /// Gives the reign to the backup, with everything that has not been dispatched. Nothing is lost: what publishers
     /// still send here is forwarded until they have moved.
     pub(crate) fn handover(&mut self, now: Time, asker: Option<LinkId>, out: &mut impl Outputs) {
-        let epoch = self.pair.reign.epoch;
-        let refusal = match self.pair.role {
+        let epoch = self.membership.pair.reign.epoch;
+        let refusal = match self.membership.pair.role {
             Role::Primary { backup: Some(partner) } if partner.stands_by => {
                 self.give_reign(now, partner.link, out);
-                self.handover_asker = asker;
+                self.membership.handover_asker = asker;
                 return;
             }
             Role::Primary { .. } => "the pair is unprotected: there is no backup to hand over to",
@@ -259,21 +274,21 @@ impl Broker {
     }
 
     pub(crate) fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
-        let before = self.stats.forwarded;
+        let before = self.watch.stats.forwarded;
         self.take_back_unprocessed(out);
-        while let Some(job) = self.queue.pop() {
+        while let Some(job) = self.work.queue.pop() {
             if job.kind() == JobKind::Dispatch {
                 self.forward(to, job, out);
             }
         }
         self.forward_unconfirmed(to, out);
         out.tell_rest(to);
-        let epoch = self.pair.reign.epoch.next();
+        let epoch = self.membership.pair.reign.epoch.next();
         out.send(to, &Frame::TakeOver { epoch });
-        self.pair.drop_backup(now);
-        self.pair.await_successor(now, epoch);
+        self.membership.pair.drop_backup(now);
+        self.membership.pair.await_successor(now, epoch);
         // Clients are not told. They go on sending here, and it is forwarded, until they hear of the new reign.
-        out.report(&Event::HandedOver { forwarded: self.stats.forwarded - before });
+        out.report(&Event::HandedOver { forwarded: self.watch.stats.forwarded - before });
     }
 
     /// What has been offered and does not count as dispatched. Where copies are eager, the backup has those that
@@ -281,11 +296,11 @@ impl Broker {
     fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
         let confirmed = |(index, _): (StreamId, &crate::store::table::Stream)| {
             let waits = |topic: &Topic| topic.contract.confirm || topic.plan.lazy.is_some();
-            self.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
+            self.store.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
         };
-        let streams: Vec<StreamId> = self.table.streams().filter_map(confirmed).collect();
+        let streams: Vec<StreamId> = self.store.table.streams().filter_map(confirmed).collect();
         for index in streams {
-            let Some(stream) = self.table.stream(index) else {
+            let Some(stream) = self.store.table.stream(index) else {
                 invariant!("a stream that was listed is there");
                 continue;
             };
@@ -297,39 +312,39 @@ impl Broker {
 
     /// Begins to end: hands over if there is somebody to hand over to. [`Broker::has_left`] says when it is done.
     pub fn leave(&mut self, now: Time, out: &mut impl Outputs) {
-        if self.leaving == Leaving::No {
+        if self.membership.leaving == Leaving::No {
             let latest = now + self.settings.limits.drain;
-            let (reigned, epoch) = (self.pair.is_primary(), self.pair.reign.epoch.0);
-            self.leaving = Leaving::Until { latest, reigned, epoch };
+            let (reigned, epoch) = (self.membership.pair.is_primary(), self.membership.pair.reign.epoch.0);
+            self.membership.leaving = Leaving::Until { latest, reigned, epoch };
             self.handover(now, None, out);
         }
     }
 
     /// Whether it has been asked to end.
     pub fn is_leaving(&self) -> bool {
-        self.leaving != Leaving::No
+        self.membership.leaving != Leaving::No
     }
 
     /// Whether nothing keeps this broker any more: what arrived has been dispatched or forwarded, and its publishers
     /// know of another primary. A broker without a partner only dispatches what it has, and what its operators make of it.
     pub fn has_left(&self, now: Time, operators_idle: bool) -> bool {
-        let Leaving::Until { latest, reigned, epoch } = self.leaving else { return false };
+        let Leaving::Until { latest, reigned, epoch } = self.membership.leaving else { return false };
         if now >= latest {
             return true;
         }
-        let reigns = self.pair.is_primary();
+        let reigns = self.membership.pair.is_primary();
         let moved = |(_, link): (LinkId, &crate::store::links::Link)| {
             let follows_another = link.reign.epoch.0 > epoch && link.standing == Standing::Following;
             !link.is_client() || link.numbers.is_empty() || follows_another
         };
-        let settled = reigns || !reigned || self.links.iter().all(moved);
-        settled && operators_idle && self.queue.is_empty()
+        let settled = reigns || !reigned || self.store.links.iter().all(moved);
+        settled && operators_idle && self.work.queue.is_empty()
     }
 
     /// Says farewell to everybody.
     pub fn say_farewell(&mut self, out: &mut impl Outputs) {
         let farewell = Farewell { reason: FarewellReason::Leaving, text: "the broker ends" };
-        for (id, link) in self.links.iter_mut() {
+        for (id, link) in self.store.links.iter_mut() {
             link.closing = true;
             out.close(id, &farewell);
         }

@@ -38,28 +38,28 @@ pub(crate) struct Telling {
 impl Broker {
     /// A broker wants to stand by for us.
     pub(crate) fn take_backup(&mut self, now: Time, from: LinkId, knows_more: bool, out: &mut impl Outputs) {
-        if !self.pair.accept_backup(now, from, knows_more) {
+        if !self.membership.pair.accept_backup(now, from, knows_more) {
             // We do not reign; our greeting or a later word of ours tells it so.
             return;
         }
-        if let Some(news) = self.pair.news_of(from).filter(|_| knows_more) {
+        if let Some(news) = self.membership.pair.news_of(from).filter(|_| knows_more) {
             let Copies { ours, theirs, .. } = news.copies;
             out.report(&Event::KnowsLess { ours, theirs });
         }
-        if let Some(link) = self.links.get_mut(from) {
+        if let Some(link) = self.store.links.get_mut(from) {
             link.announced = Default::default();
         }
         self.listen_for(from, out);
         self.forget_lazy_copies(now);
-        self.telling = Telling { session: Some(SessionId(0)), ..Telling::default() };
+        self.membership.telling = Telling { session: Some(SessionId(0)), ..Telling::default() };
         self.continue_sync(UNITS_PER_SLICE, out);
     }
 
     /// Tells the backup the next portion of what it does not know yet, within so many units of work.
     pub(crate) fn continue_sync(&mut self, units: usize, out: &mut impl Outputs) {
-        self.telling.goes_on = false;
-        let Some(partner) = self.pair.backup().filter(|partner| !partner.told) else { return };
-        let (streams, link) = (StreamId(self.table.streams.len() as u32), partner.link);
+        self.membership.telling.goes_on = false;
+        let Some(partner) = self.membership.pair.backup().filter(|partner| !partner.told) else { return };
+        let (streams, link) = (StreamId(self.store.table.streams.len() as u32), partner.link);
         let (mut next, mut next_record, mut used) = (partner.next_stream, partner.next_record, 0);
         // What waits may be this turn's own data, turn after turn, so a little is told in any case.
         let least = StreamId(next.0.saturating_add(STREAMS_TOLD_MIN));
@@ -90,13 +90,13 @@ impl Broker {
                 false => break,
             }
         }
-        told &= self.telling.session.is_none() && out.has_told_memories(link);
+        told &= self.membership.telling.session.is_none() && out.has_told_memories(link);
         if told {
             out.send(link, &Frame::Synced);
         }
-        self.telling.goes_on = !told && used >= units && out.backlog(link) < limit;
+        self.membership.telling.goes_on = !told && used >= units && out.backlog(link) < limit;
         self.spend(used);
-        if let Some(partner) = self.pair.backup_mut() {
+        if let Some(partner) = self.membership.pair.backup_mut() {
             (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
             partner.knows_streams |= next >= streams;
         }
@@ -104,39 +104,41 @@ impl Broker {
 
     /// Tells the backup of the next filter of a session. `false`: there is none.
     fn tell_next_filter(&mut self, link: LinkId, out: &mut impl Outputs) -> bool {
-        while let Some(from) = self.telling.session {
-            let Some((index, session)) = self.sessions.iter_from(from).next() else { break };
-            let begin = match self.telling.filter.take().filter(|_| index == from) {
+        while let Some(from) = self.membership.telling.session {
+            let Some((index, session)) = self.store.sessions.iter_from(from).next() else { break };
+            let begin = match self.membership.telling.filter.take().filter(|_| index == from) {
                 Some(last) => Bound::Excluded(last),
                 None => Bound::Unbounded,
             };
             let Some((filter, wanted)) = session.filters.range((begin, Bound::Unbounded)).next() else {
-                self.telling.session = Some(SessionId(index.0 + 1));
+                self.membership.telling.session = Some(SessionId(index.0 + 1));
                 continue;
             };
             let (incarnation, client) = (session.incarnation, &*session.client);
             let (present, needs, filter_name) = (true, wanted.needs, filter.as_str());
             out.send(link, &Frame::Session { incarnation, present, needs, client, filter: filter_name });
-            (self.telling.session, self.telling.filter) = (Some(index), Some(filter.clone()));
+            (self.membership.telling.session, self.membership.telling.filter) =
+                (Some(index), Some(filter.clone()));
             return true;
         }
-        self.telling.session = None;
+        self.membership.telling.session = None;
         false
     }
 
     /// The primary has told us everything.
     pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
-        if self.pair.on_synced(from) {
+        if self.membership.pair.on_synced(from) {
             self.trust_finished();
             out.told_everything();
-            out.report(&Event::Joined { reign: self.pair.reign });
+            out.report(&Event::Joined { reign: self.membership.pair.reign });
             out.send(from, &Frame::Standby);
         }
     }
 
     /// The backup knows everything.
     pub(crate) fn become_protected(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
-        let Some(partner) = self.pair.backup_mut().filter(|partner| partner.link == from && partner.told)
+        let Some(partner) =
+            self.membership.pair.backup_mut().filter(|partner| partner.link == from && partner.told)
         else {
             return;
         };
@@ -145,7 +147,7 @@ impl Broker {
         }
         partner.stands_by = true;
         let yields = partner.knows_more;
-        out.report(&Event::Protected { streams: self.table.len() as u64 });
+        out.report(&Event::Protected { streams: self.store.table.len() as u64 });
         if yields {
             self.give_reign(now, from, out);
         }
@@ -159,11 +161,11 @@ impl Broker {
         messages: Messages<'_>,
         out: &mut impl Outputs,
     ) {
-        if self.pair.primary_link() != Some(from) {
+        if self.membership.pair.primary_link() != Some(from) {
             return;
         }
         for message in messages {
-            if let Some(index) = self.links.get(from).and_then(|link| link.stream(message.stream)) {
+            if let Some(index) = self.store.links.get(from).and_then(|link| link.stream(message.stream)) {
                 self.keep_copy(now, index, &message, out);
             }
         }
@@ -176,7 +178,7 @@ impl Broker {
         message: &Message<'_>,
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.table.stream_mut(index) else {
+        let Some(stream) = self.store.table.stream_mut(index) else {
             return invariant!("a number on a link means a stream that is there");
         };
         if message.seq == u64::MAX {
@@ -200,21 +202,21 @@ impl Broker {
             self.lose_for_memory(now, index, shortage, out);
             return;
         }
-        let Some(stream) = self.table.stream_mut(index) else {
+        let Some(stream) = self.store.table.stream_mut(index) else {
             return invariant!("making room ends no stream");
         };
-        self.stats.copies_kept += 1;
+        self.watch.stats.copies_kept += 1;
         stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
         stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
     }
 
     /// Copies that the primary has dispatched.
     pub(crate) fn prune(&mut self, from: LinkId, marks: Marks<'_>) {
-        if self.pair.primary_link() != Some(from) || Mutant::IgnorePrunes.is_on() {
+        if self.membership.pair.primary_link() != Some(from) || Mutant::IgnorePrunes.is_on() {
             return;
         }
         for mark in marks {
-            let Some(index) = self.links.get(from).and_then(|link| link.stream(mark.stream)) else {
+            let Some(index) = self.store.links.get(from).and_then(|link| link.stream(mark.stream)) else {
                 continue;
             };
             self.be_done_with(index, mark.seq);
@@ -223,18 +225,19 @@ impl Broker {
 
     /// The primary is done with a message.
     pub(crate) fn be_done_with(&mut self, index: StreamId, seq: u64) {
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a number on a link means a stream that is there");
         };
         // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
         // overwritten it.
         let copy = stream.ring.find(seq).and_then(|ticket| stream.ring.slot_mut(ticket));
         let Some(copy) = copy else { return self.remember_finished(index, seq) };
-        if !copy.flags.has(SlotFlags::DISPATCHED) && self.pair.is_being_told() && topic.remembers() {
+        if !copy.flags.has(SlotFlags::DISPATCHED) && self.membership.pair.is_being_told() && topic.remembers()
+        {
             copy.set(SlotFlags::UNTOLD);
-            self.finished.untold.insert(index);
+            self.membership.finished.untold.insert(index);
         }
         copy.set(SlotFlags::DISPATCHED);
-        self.stats.pruned += 1;
+        self.watch.stats.pruned += 1;
     }
 }

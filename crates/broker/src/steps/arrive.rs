@@ -39,8 +39,8 @@ impl Broker {
         mut messages: Messages<'_>,
         out: &mut impl Outputs,
     ) {
-        let scattered = self.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
-        let (copied, plain) = (self.pair.backup().is_some(), self.has_plain_messages());
+        let scattered = self.store.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
+        let (copied, plain) = (self.membership.pair.backup().is_some(), self.has_plain_messages());
         let makes_copies = copied && self.settings.replication.keeps_contracts();
         // All that a message needs lies in the first line of its stream, and in its slot.
         let near = plain && !copied;
@@ -59,7 +59,7 @@ impl Broker {
                 if plain && self.store_plain(now, *index, message, makes_copies) {
                     continue;
                 }
-                let mut waits = self.pair.is_primary();
+                let mut waits = self.membership.pair.is_primary();
                 while self.store(now, Some(from), *index, message, waits, out) == Err(Unstored::Crowded) {
                     // Whoever publishes faster than is dispatched waits for it.
                     waits = self.run(now, JOBS_FOR_ROOM, out);
@@ -74,7 +74,7 @@ impl Broker {
     #[inline]
     fn lead_on(&self, few: &Few<'_>, near: bool) {
         for (index, message) in few.iter() {
-            self.table.prefetch_rest(*index, message.payload.len(), near);
+            self.store.table.prefetch_rest(*index, message.payload.len(), near);
         }
     }
 
@@ -88,7 +88,9 @@ impl Broker {
         few: &mut Few<'a>,
     ) {
         few.clear();
-        let Some(link) = self.links.get(from) else { return invariant!("who sends a frame has a link") };
+        let Some(link) = self.store.links.get(from) else {
+            return invariant!("who sends a frame has a link");
+        };
         // How a message came through another protocol is for brokers to say.
         let is_client = link.is_client();
         let hidden = if is_client { MessageFlags::TRUTHS } else { MessageFlags::NONE };
@@ -96,14 +98,14 @@ impl Broker {
             && let Some(message) = messages.next()
         {
             let Some(index) = link.stream(message.stream) else {
-                self.stats.unregistered += 1;
+                self.watch.stats.unregistered += 1;
                 continue;
             };
             if scattered {
-                self.table.prefetch(index, near);
+                self.store.table.prefetch(index, near);
             }
             if !is_client && self.comes_in_order_later(index, &message) {
-                self.stats.duplicates += 1;
+                self.watch.stats.duplicates += 1;
                 continue;
             }
             few.push((index, Message { flags: MessageFlags(message.flags.0 & !hidden.0), ..message }));
@@ -115,10 +117,10 @@ impl Broker {
     /// What is forwarded overtakes what publishers send again after a takeover. Where operators remember, they would see messages in another
     /// order than without a crash. A reign that was given has what was before already.
     fn comes_in_order_later(&self, index: StreamId, message: &Message<'_>) -> bool {
-        if !self.beginning.taken || !self.pair.is_primary() {
+        if !self.membership.beginning.taken || !self.membership.pair.is_primary() {
             return false;
         }
-        let Some((stream, topic)) = self.table.pair(index) else {
+        let Some((stream, topic)) = self.store.table.pair(index) else {
             return invariant!("a number on a link means a stream that is there", false);
         };
         let newer = stream.next_seq.saturating_sub(message.seq.saturating_add(1));
@@ -133,10 +135,10 @@ impl Broker {
     /// Whether the next message of a stream would overwrite one that nobody has had, although it can be dispatched.
     #[inline]
     pub(crate) fn is_crowded(&self, index: StreamId) -> bool {
-        let Some(stream) = self.table.stream(index) else {
+        let Some(stream) = self.store.table.stream(index) else {
             return invariant!("a stream that takes a message is there", false);
         };
-        stream.ring.overwrites_unsent() && !self.queue.is_empty()
+        stream.ring.overwrites_unsent() && !self.work.queue.is_empty()
     }
 
     /// Stores a message of a stream and plans its jobs. Returns its ticket. One that `waits` is not stored where the stream is
@@ -151,69 +153,69 @@ impl Broker {
         waits: bool,
         out: &mut impl Outputs,
     ) -> Result<Ticket, Unstored> {
-        let Some(stream) = self.table.stream(index) else {
+        let Some(stream) = self.store.table.stream(index) else {
             return invariant!("a number on a link means a stream that is there", Err(Unstored::NotTaken));
         };
         let expected = stream.next_seq;
-        if !stream.takes(message.seq, &mut self.stats) {
+        if !stream.takes(message.seq, &mut self.watch.stats) {
             return Err(Unstored::NotTaken);
         }
-        if waits && stream.ring.overwrites_unsent() && !self.queue.is_empty() {
+        if waits && stream.ring.overwrites_unsent() && !self.work.queue.is_empty() {
             return Err(Unstored::Crowded);
         }
         let fits = stream.ring.has_room(message.payload.len()) && !stream.ring.overwrites_unsent();
-        if !fits || !self.queue.has_room() {
+        if !fits || !self.work.queue.has_room() {
             self.find_place(now, index, message, out)?;
         }
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", Err(Unstored::NotTaken));
         };
-        self.stats.arrived += 1;
-        stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
+        self.watch.stats.arrived += 1;
+        stream.count_arrival(now, message.seq, topic, &mut self.watch.stats, out);
         let age = now.since(message.created);
         if age < Span::ZERO {
-            self.stats.clock_ahead += 1;
+            self.watch.stats.clock_ahead += 1;
         }
         let resend = message.flags.contains(MessageFlags::RESEND);
         let released = if resend {
             Release { at: message.created.min(now), step: None }
         } else {
             let is_newest = message.seq >= expected;
-            stream.release(now, message.created, is_newest, topic, self.admission.delays())
+            stream.release(now, message.created, is_newest, topic, self.promises.admission.delays())
         };
         let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
         let marks = message.flags.only(MessageFlags::TRUTHS);
         let (ticket, old) = stream.ring.push(message.seq, message.created, message.payload, flags, marks);
         if !old.was_sent() {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.stats, out);
+            self.watch.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.watch.stats, out);
         }
         if old.flags.has(SlotFlags::PROCESSING) {
             // Operators still have it, but nothing covers it any more.
             stream.record.troubles.endanger(now, Concern::OperatorsBehind);
         }
 
-        let copies = self.pair.backup().is_some()
+        let copies = self.membership.pair.backup().is_some()
             && self.settings.replication.keeps_contracts()
             && (topic.plan.replicate || !self.settings.policy.is_by_deadline());
         let priority = topic.contract.priority;
         // By reference: what is not copied need not wait for the line with the deadline of replication.
         let plan = &topic.plan.pseudo;
         if self.settings.policy.is_by_deadline() {
-            self.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
+            self.work.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
             if copies {
                 let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
                 let regular = !resend && released.step.is_none();
-                if !(regular && self.lazy.takes(stream, topic, &arrival)) {
+                if !(regular && self.work.lazy.takes(stream, topic, &arrival)) {
                     let due = released.at + plan.replication;
-                    self.queue.push(JobKind::Replicate, due, priority, index, ticket);
+                    self.work.queue.push(JobKind::Replicate, due, priority, index, ticket);
                 }
             }
         } else {
             if copies {
-                self.queue.push(JobKind::Replicate, now, 0, index, ticket);
+                self.work.queue.push(JobKind::Replicate, now, 0, index, ticket);
             }
-            self.queue.push(JobKind::Dispatch, now, 0, index, ticket);
+            self.work.queue.push(JobKind::Dispatch, now, 0, index, ticket);
         }
         if old.is_copied() {
             self.prune_overwritten(index, &old, out);
@@ -221,7 +223,7 @@ impl Broker {
         // Looked at closely only where something may be wrong: this is done for every message.
         let apart = !resend && !(-CLOCK_AHEAD_MAX..=CLOCK_BEHIND_MIN).contains(&age);
         if released.step.is_some() || apart {
-            self.stats.rate_violations += u64::from(released.step.is_some());
+            self.watch.stats.rate_violations += u64::from(released.step.is_some());
             self.complain(now, from, index, -age, released.step, out);
         }
         Ok(ticket)
@@ -236,23 +238,23 @@ impl Broker {
         message: &Message<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Unstored> {
-        let shortage = match self.queue.has_room() {
+        let shortage = match self.work.queue.has_room() {
             true => match self.find_room(now, index, message.payload.len(), out) {
                 Ok(()) => return Ok(()),
                 Err(shortage) => Some(shortage),
             },
             false => None,
         };
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", Err(Unstored::NotTaken));
         };
         let Some(shortage) = shortage else {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.stats, out);
+            self.watch.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.watch.stats, out);
             return Err(Unstored::NotTaken);
         };
         // It has come, and what comes next does not miss it once more.
-        stream.count_arrival(now, message.seq, topic, &mut self.stats, out);
+        stream.count_arrival(now, message.seq, topic, &mut self.watch.stats, out);
         self.lose_for_memory(now, index, shortage, out);
         Err(Unstored::Short(shortage))
     }
@@ -260,10 +262,10 @@ impl Broker {
     /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
     /// copied little would keep it for long, and offer it to everybody when it comes to reign.
     pub(crate) fn prune_overwritten(&mut self, index: StreamId, old: &Overwritten, out: &mut impl Outputs) {
-        let Some(partner) = self.pair.backup() else { return };
+        let Some(partner) = self.membership.pair.backup() else { return };
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
         if given && self.settings.policy.coordinates() {
-            self.stats.pruned += 1;
+            self.watch.stats.pruned += 1;
             out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index.0, seq: old.seq });
         }
     }
@@ -278,8 +280,8 @@ impl Broker {
         step: Option<Span>,
         out: &mut impl Outputs,
     ) {
-        let Some(link) = from.and_then(|from| self.links.get_mut(from)) else { return };
-        let Some((_, topic)) = self.table.pair(index) else {
+        let Some(link) = from.and_then(|from| self.store.links.get_mut(from)) else { return };
+        let Some((_, topic)) = self.store.table.pair(index) else {
             return invariant!("a stream that took a message is there");
         };
         // Behind by more than any delay that the contract could live with; in between, messages have only queued.

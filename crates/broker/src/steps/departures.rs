@@ -6,9 +6,11 @@
 
 use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::store::Store;
 use crate::store::links::Links;
 use crate::store::queue::Job;
 use crate::store::table::{Stream, Topic};
+use crate::watch::Watch;
 use crate::watch::status::Stats;
 use contract::rounds::JOBS_PER_TURN;
 use contract::{Mutant, Span, StreamId, Ticket, Time};
@@ -99,20 +101,20 @@ impl Broker {
     /// Whether somebody waits for [`Broker::handle_left`].
     #[inline]
     pub fn awaits_leaving(&self) -> bool {
-        self.departures.since != Time::NEVER
+        self.work.departures.since != Time::NEVER
     }
 
     /// Everything that was written so far has left this process: given to the system, or waiting for peers that do not take it.
     pub fn handle_left(&mut self, now: Time, out: &mut impl Outputs) {
-        let since = std::mem::replace(&mut self.departures.since, Time::NEVER);
+        let since = std::mem::replace(&mut self.work.departures.since, Time::NEVER);
         if since == Time::NEVER || Mutant::JudgeBeforeLeaving.is_on() {
-            self.departures.all.clear();
+            self.work.departures.all.clear();
             return;
         }
-        self.lazy.action().left(now);
-        let (took, lag) = (now.since(since).max(Span::ZERO), self.departures.lag);
-        self.departures.lag = (took * 2).max(Span(lag.0 - lag.0 / 64)).max(LAG_LEAST);
-        let mut close = std::mem::take(&mut self.departures.close);
+        self.work.lazy.action().left(now);
+        let (took, lag) = (now.since(since).max(Span::ZERO), self.work.departures.lag);
+        self.work.departures.lag = (took * 2).max(Span(lag.0 - lag.0 / 64)).max(LAG_LEAST);
+        let mut close = std::mem::take(&mut self.work.departures.close);
         for departure in &close {
             self.judge(now, departure, out);
         }
@@ -121,12 +123,12 @@ impl Broker {
             self.judge_others(now, &close, out);
         }
         close.clear();
-        self.departures.close = close;
-        self.departures.all.clear();
+        self.work.departures.close = close;
+        self.work.departures.all.clear();
     }
 
     fn judge(&mut self, now: Time, departure: &Departure, out: &mut impl Outputs) {
-        let Broker { table, links, stats, settings, .. } = self;
+        let Broker { store: Store { table, links, .. }, watch: Watch { stats, .. }, settings, .. } = self;
         if !settings.policy.is_by_deadline() {
             return;
         }
@@ -142,16 +144,16 @@ impl Broker {
     /// that have been judged.
     #[cold]
     fn judge_others(&mut self, now: Time, judged: &[Departure], out: &mut impl Outputs) {
-        let all = std::mem::take(&mut self.departures.all);
+        let all = std::mem::take(&mut self.work.departures.all);
         for (index, ticket) in &all {
-            let Broker { table, links, stats, .. } = self;
+            let Broker { store: Store { table, links, .. }, watch: Watch { stats, .. }, .. } = self;
             let Some((stream, topic)) = table.pair_mut(*index) else { continue };
             let Some(created) = stream.ring.slot(*ticket).map(|slot| slot.created) else { continue };
             if judged.binary_search(&Departure { stream: *index, created, copy: false }).is_err() {
                 stream.judge_departure(now, created, topic, links, stats, out);
             }
         }
-        self.departures.all = all;
+        self.work.departures.all = all;
     }
 }
 

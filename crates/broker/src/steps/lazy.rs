@@ -33,6 +33,8 @@ use crate::broker::Broker;
 use crate::membership::partner::TELL_EVERY;
 use crate::outputs::Outputs;
 use crate::settings::Replication;
+use crate::steps::work::Work;
+use crate::store::Store;
 use crate::store::copying::{Copying, UNARMED};
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
@@ -212,15 +214,15 @@ const PERIOD_MIN: Span = Span::micros(100);
 impl Broker {
     /// When the next copy must begin, if there is anybody to copy to.
     pub(crate) fn next_copy(&self) -> Time {
-        if self.pair.backup().is_some() { self.lazy.next() } else { Time::NEVER }
+        if self.membership.pair.backup().is_some() { self.work.lazy.next() } else { Time::NEVER }
     }
 
     /// Nobody has been copied anything yet, or nobody is there to be.
     pub(crate) fn forget_lazy_copies(&mut self, now: Time) {
-        self.lazy.heap.clear();
-        (self.lazy.batch, self.lazy.round) = (None, None);
-        self.lazy.round_at = now + self.lazy.period.unwrap_or_default();
-        for stream in self.table.streams.iter_mut().flatten() {
+        self.work.lazy.heap.clear();
+        (self.work.lazy.batch, self.work.lazy.round) = (None, None);
+        self.work.lazy.round_at = now + self.work.lazy.period.unwrap_or_default();
+        for stream in self.store.table.streams.iter_mut().flatten() {
             stream.copying = Copying { looked: stream.ring.next_ticket(), ..Copying::default() };
         }
     }
@@ -231,22 +233,22 @@ impl Broker {
         if self.next_copy() > now {
             return 0;
         }
-        if let Some(period) = self.lazy.period {
+        if let Some(period) = self.work.lazy.period {
             return self.copy_round(now, period, budget, out);
         }
         for done in 0..budget {
-            let Some(entry) = self.lazy.pop(now) else { return done };
-            let Some(stream) = self.table.stream(entry.stream) else { continue };
+            let Some(entry) = self.work.lazy.pop(now) else { return done };
+            let Some(stream) = self.store.table.stream(entry.stream) else { continue };
             // Another stream, or another life of it, may have taken its place.
             if stream.copying.armed != u64::from(entry.ticket.0) {
                 continue;
             }
             let copies = !Mutant::GiveCopiesUp.is_on();
             if copies && self.replicate(now, entry.stream, entry.ticket, out) {
-                self.lazy.action.begin(entry.due, now);
-                if self.lazy.batch.is_none() {
-                    self.lazy.batch = Some(now + self.lazy.window);
-                    self.stats.batches += 1;
+                self.work.lazy.action.begin(entry.due, now);
+                if self.work.lazy.batch.is_none() {
+                    self.work.lazy.batch = Some(now + self.work.lazy.window);
+                    self.watch.stats.batches += 1;
                 }
             }
             self.arm_with_next(now, entry);
@@ -256,7 +258,7 @@ impl Broker {
 
     /// Puts a stream back into the heap with its next mark that needs a copy.
     fn arm_with_next(&mut self, now: Time, last: Entry) {
-        let Broker { table, lazy, .. } = self;
+        let Broker { store: Store { table, .. }, work: Work { lazy, .. }, .. } = self;
         let Some((stream, topic)) = table.pair_mut(last.stream) else { return };
         let Stream { copying, ring, .. } = stream;
         let done = SlotFlags::DISPATCHED.or(SlotFlags::REPLICATED);
@@ -277,7 +279,7 @@ impl Broker {
     /// Tells where copies take longer than is counted with.
     pub(crate) fn tell_slow_copying(&mut self, now: Time, out: &mut impl Outputs) {
         let Some(Lazy { budget, .. }) = self.settings.replication.lazy() else { return };
-        let Action { new, told, .. } = &mut self.lazy.action;
+        let Action { new, told, .. } = &mut self.work.lazy.action;
         *told = (*told).min(now);
         if now < *told + TELL_EVERY {
             return;
@@ -289,19 +291,19 @@ impl Broker {
 
     /// The baseline that copies in rounds: everything that has arrived since the last one.
     fn copy_round(&mut self, now: Time, period: Span, budget: usize, out: &mut impl Outputs) -> usize {
-        let first = self.lazy.round.take().unwrap_or_else(|| {
-            self.stats.batches += 1;
+        let first = self.work.lazy.round.take().unwrap_or_else(|| {
+            self.watch.stats.batches += 1;
             // A round that took too long is not made up for.
-            self.lazy.round_at = (self.lazy.round_at + period).max(now);
+            self.work.lazy.round_at = (self.work.lazy.round_at + period).max(now);
             0
         });
         let mut done = 0;
-        for index in (first..self.table.streams.len() as u32).map(StreamId) {
+        for index in (first..self.store.table.streams.len() as u32).map(StreamId) {
             if done >= budget {
-                self.lazy.round = Some(index.0);
+                self.work.lazy.round = Some(index.0);
                 break;
             }
-            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let Some(stream) = self.store.table.stream_mut(index) else { continue };
             let tickets = stream.ring.tickets_from(stream.copying.looked);
             stream.copying.looked = stream.ring.next_ticket();
             done += tickets.filter(|ticket| self.replicate(now, index, *ticket, out)).count();

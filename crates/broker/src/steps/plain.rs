@@ -6,12 +6,16 @@
 //! broker what it would do there, and nothing else (`plain/tests.rs` compares them, whatever comes).
 
 use crate::broker::Broker;
+use crate::commands::Promises;
 use crate::outputs::Outputs;
 use crate::steps::lazy::Arrival;
+use crate::steps::work::Work;
+use crate::store::Store;
 use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Table;
 use crate::store::terms::{NEVER, PlainTerms};
+use crate::watch::Watch;
 use contract::{StreamId, Time};
 use wire::{Message, MessageFlags, MessageKind};
 
@@ -19,10 +23,10 @@ impl Broker {
     /// Whether this broker keeps contracts, and reigns: others have more to do with each message.
     pub(crate) fn has_plain_messages(&self) -> bool {
         #[cfg(test)]
-        if self.nothing_is_plain {
+        if self.work.nothing_is_plain {
             return false;
         }
-        self.settings.policy.is_by_deadline() && self.pair.is_primary()
+        self.settings.policy.is_by_deadline() && self.membership.pair.is_primary()
     }
 
     /// Stores a message and plans its jobs, if it is plain. `copied`: whether contracts that need copies have them made. `false`:
@@ -35,7 +39,13 @@ impl Broker {
         message: &Message<'_>,
         copied: bool,
     ) -> bool {
-        let Broker { table, queue, lazy, stats, admission, .. } = self;
+        let Broker {
+            store: Store { table, .. },
+            work: Work { queue, lazy, .. },
+            watch: Watch { stats, .. },
+            promises: Promises { admission, .. },
+            ..
+        } = self;
         let Table { streams, topics, .. } = table;
         let Some(Some(stream)) = streams.get_mut(index.place()) else { return false };
         let terms = stream.plain;
@@ -74,7 +84,12 @@ impl Broker {
     /// Pushes a message to its subscriber, if it is plain. `false`: nothing was done.
     #[inline]
     pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
-        let Broker { table, sessions, links, part, stats, departures, .. } = self;
+        let Broker {
+            store: Store { table, sessions, links, .. },
+            work: Work { part, departures, .. },
+            watch: Watch { stats, .. },
+            ..
+        } = self;
         let Table { streams, topics, .. } = table;
         let Some(Some(stream)) = streams.get_mut(job.stream.place()) else { return false };
         let PlainTerms { receiver, class, .. } = stream.plain;

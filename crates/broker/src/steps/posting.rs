@@ -122,18 +122,18 @@ impl Broker {
         posting: &Posting<'_>,
         out: &mut impl Outputs,
     ) -> Result<Posted, Unposted> {
-        if !self.pair.is_primary() {
+        if !self.membership.pair.is_primary() {
             return Err(Unposted::NotReigning);
         }
         let index = match posting.hint.filter(|index| self.is_stream_of(*index, posting)) {
             Some(index) => index,
             None => self.open_posted(now, posting, out).map_err(|denial| Unposted::Refused(denial.text))?,
         };
-        let first = self.pair.reign.epoch.0 << NUMBERS_PER_REIGN;
+        let first = self.membership.pair.reign.epoch.0 << NUMBERS_PER_REIGN;
         if self.is_crowded(index) {
             return Err(Unposted::Crowded);
         }
-        let Some(stream) = self.table.stream_mut(index) else {
+        let Some(stream) = self.store.table.stream_mut(index) else {
             return invariant!("a stream that was found or made is there", Err(Unposted::Full));
         };
         stream.record.silent_since = now;
@@ -147,7 +147,7 @@ impl Broker {
             Unstored::Short(shortage) => Unposted::Short(shortage.to_string()),
             Unstored::Crowded | Unstored::NotTaken => Unposted::Full,
         })?;
-        let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        let slot = self.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot.filter(|_| posting.asks) {
             slot.set(SlotFlags::ASKED);
         }
@@ -156,13 +156,13 @@ impl Broker {
 
     /// Whether a message that was posted has been given to all who wanted its topic, or is gone.
     pub fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
-        let ring = self.table.stream(stream).map(|stream| &stream.ring);
+        let ring = self.store.table.stream(stream).map(|stream| &stream.ring);
         let slot = ring.and_then(|ring| ring.slot(ring.find(seq)?));
         slot.is_none_or(|slot| slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)))
     }
 
     fn is_stream_of(&self, index: StreamId, posting: &Posting<'_>) -> bool {
-        self.table.pair(index).is_some_and(|(stream, topic)| {
+        self.store.table.pair(index).is_some_and(|(stream, topic)| {
             &*stream.record.publisher == posting.publisher
                 && topic.name.as_str() == posting.topic
                 && stream.record.admitted
@@ -177,8 +177,8 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
         let Posting { publisher: name, topic, .. } = *posting;
-        let known = self.table.find_topic(topic);
-        let carried = known.and_then(|index| self.table.topic(index));
+        let known = self.store.table.find_topic(topic);
+        let carried = known.and_then(|index| self.store.table.topic(index));
         let contract = match (posting.asked.as_ref(), carried) {
             // Who asks for nothing takes what is there.
             (None, Some(topic)) => topic.contract,
@@ -190,9 +190,9 @@ impl Broker {
         if carried.is_some_and(|topic| topic.made) {
             return Err(Denial::made(topic));
         }
-        let stream = known.and_then(|index| self.table.find_stream(index, name));
+        let stream = known.and_then(|index| self.store.table.find_stream(index, name));
         let incarnation = stream
-            .and_then(|index| self.table.stream(index))
+            .and_then(|index| self.store.table.stream(index))
             .map_or(now.0, |stream| stream.record.incarnation);
         let publisher = Publisher { name, incarnation, link: None, made: None, gapless: false };
         self.take_stream(now, topic, contract, &publisher, true, out)
@@ -203,18 +203,18 @@ impl Broker {
     /// subscription at a time.
     pub fn count_other(&mut self, link: LinkId, other: &Other) -> Option<Result<(), String>> {
         let waits = |task: &Task| matches!(task, Task::Count(counting) if counting.link == Some(link));
-        if !self.counted.contains_key(&link) && !self.tasks.iter().any(waits) {
+        if !self.tasks.counted.contains_key(&link) && !self.tasks.waiting.iter().any(waits) {
             if let Some(class) = other.needs.link.filter(|class| self.settings.links.delay(*class).is_none())
             {
                 return Some(Err(contract::Refusal::UnknownLink(class).to_string()));
             }
-            if let Err(text) = self.other_needs.insert(other) {
+            if let Err(text) = self.promises.other_needs.insert(other) {
                 return Some(Err(text));
             }
             let lenient = other.needs.best_effort && self.overload_of(0).is_some();
             self.begin_counting(Counting { lenient, ..Counting::new(Some(link), other) });
         }
-        self.counted.remove(&link).map(|(_, verdict)| verdict)
+        self.tasks.counted.remove(&link).map(|(_, verdict)| verdict)
     }
 
     /// Whether a subscription for which there is no time is served as best effort.
@@ -224,16 +224,16 @@ impl Broker {
 
     /// A subscriber of another protocol has gone.
     pub fn discount_other(&mut self, other: &Other) {
-        self.other_needs.remove(other);
+        self.promises.other_needs.remove(other);
         self.begin_counting(Counting { comes: false, ..Counting::new(None, other) });
     }
 
     /// Nobody will ask any more what was to be counted for this link.
     pub fn forget_count(&mut self, link: LinkId) {
-        if let Some((other, Ok(()))) = self.counted.remove(&link) {
+        if let Some((other, Ok(()))) = self.tasks.counted.remove(&link) {
             self.discount_other(&other);
         }
-        for task in &mut self.tasks {
+        for task in &mut self.tasks.waiting {
             if let Task::Count(counting) = task {
                 counting.link = counting.link.filter(|other| *other != link);
             }
@@ -241,7 +241,7 @@ impl Broker {
     }
 
     fn begin_counting(&mut self, mut counting: Counting) {
-        let mut left = if self.tasks.is_empty() { UNITS_PER_SLICE } else { 0 };
+        let mut left = if self.tasks.waiting.is_empty() { UNITS_PER_SLICE } else { 0 };
         while left > 0 {
             let (used, done) = self.go_on_counting(&mut counting, left);
             self.spend(used);
@@ -250,7 +250,7 @@ impl Broker {
             }
             left = left.saturating_sub(used.max(1));
         }
-        self.tasks.push_back(Task::Count(counting));
+        self.tasks.waiting.push_back(Task::Count(counting));
     }
 
     /// Counts at further topics. Returns how many units of work that was, and whether it was all.
@@ -263,7 +263,7 @@ impl Broker {
             used += looks;
             let mut unkept = None;
             for index in topics {
-                let routed = self.table.topic(index).is_some_and(|topic| topic.route.is_some());
+                let routed = self.store.table.topic(index).is_some_and(|topic| topic.route.is_some());
                 if routed && counting.takes_part() {
                     used += 1;
                     let (comes, best_effort) = (counting.comes, counting.other.needs.best_effort);
@@ -308,14 +308,14 @@ impl Broker {
         }
         if !more && let Some(link) = counting.link {
             let verdict = counting.refusal.take().map_or(Ok(()), Err);
-            self.counted.insert(link, (counting.other.clone(), verdict));
+            self.tasks.counted.insert(link, (counting.other.clone(), verdict));
         }
         (used, !more)
     }
 
     /// Topics that have been told of a subscriber are told that it does not come after all, and why.
     fn undo_counting(&mut self, counting: &mut Counting, refusal: Option<String>) {
-        self.other_needs.remove(&counting.other);
+        self.promises.other_needs.remove(&counting.other);
         counting.undo(refusal);
     }
 
@@ -326,18 +326,20 @@ impl Broker {
         needy: impl IntoIterator<Item = Other>,
         mut receivers: impl FnMut(&str) -> u32,
     ) -> Vec<Unkept> {
-        self.other_needs = OtherNeeds::default();
+        self.promises.other_needs = OtherNeeds::default();
         let mut unkept = Vec::new();
         for other in needy {
-            if let Err(reason) = self.other_needs.insert(&other) {
+            if let Err(reason) = self.promises.other_needs.insert(&other) {
                 unkept.push(Unkept { client: other.client, filter: other.filter, reason });
             }
         }
-        let topics: Vec<TopicId> = self.table.topics().map(|(index, _)| index).collect();
+        let topics: Vec<TopicId> = self.store.table.topics().map(|(index, _)| index).collect();
         for index in topics {
-            let Some(topic) = self.table.topic(index).filter(|topic| topic.route.is_some()) else { continue };
+            let Some(topic) = self.store.table.topic(index).filter(|topic| topic.route.is_some()) else {
+                continue;
+            };
             let others = receivers(topic.name.as_str());
-            let last = self.other_needs.best_effort(topic.name.as_str()).min(others);
+            let last = self.promises.other_needs.best_effort(topic.name.as_str()).min(others);
             if others != topic.others || last != topic.receivers().made_at_once {
                 self.change_subscribers(index, |topic| {
                     topic.others = others;
@@ -345,15 +347,19 @@ impl Broker {
                 });
             }
             // Others wait while a promotion goes on.
-            if self.other_needs.is_empty()
-                && self.table.topic(index).is_some_and(|topic| topic.stricter.is_none())
+            if self.promises.other_needs.is_empty()
+                && self.store.table.topic(index).is_some_and(|topic| topic.stricter.is_none())
             {
                 continue;
             }
             if let Err(reason) = self.plan_for_everybody(index) {
-                let name =
-                    self.table.topic(index).map(|topic| topic.name.as_str().to_owned()).unwrap_or_default();
-                let taken = self.other_needs.take(&name).into_iter();
+                let name = self
+                    .store
+                    .table
+                    .topic(index)
+                    .map(|topic| topic.name.as_str().to_owned())
+                    .unwrap_or_default();
+                let taken = self.promises.other_needs.take(&name).into_iter();
                 unkept.extend(taken.map(|(client, filter, _)| Unkept {
                     client,
                     filter,
@@ -367,7 +373,7 @@ impl Broker {
 
     /// Messages that have arrived, and those that have been dispatched, since the process started.
     pub fn traffic(&self) -> (u64, u64) {
-        (self.stats.arrived, self.stats.dispatched)
+        (self.watch.stats.arrived, self.watch.stats.dispatched)
     }
 
     /// When the process started.
@@ -377,12 +383,12 @@ impl Broker {
 
     /// A topic that has just come is given to other protocols.
     pub(crate) fn set_route(&mut self, stream: StreamId, route: Option<Route>) {
-        let Some(index) = self.table.stream(stream).map(|stream| stream.topic) else {
+        let Some(index) = self.store.table.stream(stream).map(|stream| stream.topic) else {
             return invariant!("a stream that was just made is there");
         };
-        let name = self.table.topic(index).map_or("", |topic| topic.name.as_str());
-        let last = self.other_needs.best_effort(name);
-        if let (Some(mut topic), Some(route)) = (self.table.topic_mut(index), route) {
+        let name = self.store.table.topic(index).map_or("", |topic| topic.name.as_str());
+        let last = self.promises.other_needs.best_effort(name);
+        if let (Some(mut topic), Some(route)) = (self.store.table.topic_mut(index), route) {
             (topic.route, topic.others) = (Some(route.number), route.receivers);
             if last > 0 {
                 topic.change_best_effort(|those| those.others = last.min(route.receivers));

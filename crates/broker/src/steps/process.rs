@@ -13,6 +13,8 @@ use crate::commands::register::{Denial, Publisher};
 use crate::commands::tasks::{SLOTS_PER_UNIT, Task};
 use crate::outputs::Outputs;
 use crate::steps::arrive::CLOCK_AHEAD_MAX;
+use crate::steps::work::Work;
+use crate::store::Store;
 use crate::store::ids::TopicId;
 use crate::store::queue::JobKind;
 use crate::store::results::{Processing, ResultStream};
@@ -81,23 +83,23 @@ impl Broker {
     /// An operator has a result. `false`: it is not published, and its lineage need not be kept.
     pub fn publish_result(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> bool {
         // A broker that has stepped down has given the messages away, and the other one makes their results.
-        if !self.pair.is_primary() {
+        if !self.membership.pair.is_primary() {
             return false;
         }
         let Some(index) = self.result_stream(now, result, out) else {
-            self.stats.results_refused += 1;
+            self.watch.stats.results_refused += 1;
             return false;
         };
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream of results was found or made", false);
         };
         if result.seq < stream.next_seq && stream.ring.find(result.seq).is_some() {
-            self.stats.duplicates += 1;
+            self.watch.stats.duplicates += 1;
             return false;
         }
-        if !self.queue.has_room() {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.stats, out);
+        if !self.work.queue.has_room() {
+            self.watch.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.watch.stats, out);
             return false;
         }
         if !stream.ring.has_room(result.payload.len())
@@ -108,30 +110,31 @@ impl Broker {
         }
         // What is made of a message that was sent again after a failover may be late as that is.
         let again = self.is_again(result.stream, result.seq);
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", false);
         };
-        self.stats.results += 1;
+        self.watch.stats.results += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, old) = stream.ring.push(result.seq, result.created, result.payload, again, result.flags);
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.lineage = result.lineage;
         }
         if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.stats, out);
+            self.watch.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.watch.stats, out);
         }
         if let Some(lineage) = old.lineage() {
             out.release(lineage);
         }
         let deadline = result.created + topic.plan.pseudo.dispatch;
-        self.queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
+        self.work.queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
         true
     }
 
     /// The flag of a result of this message.
     fn is_again(&self, stream: StreamId, seq: u64) -> SlotFlags {
-        let slot = self.table.stream(stream).and_then(|stream| stream.ring.slot(stream.ring.find(seq)?));
+        let slot =
+            self.store.table.stream(stream).and_then(|stream| stream.ring.slot(stream.ring.find(seq)?));
         let again = slot.is_some_and(|slot| slot.flags.has(SlotFlags::RESENT.or(SlotFlags::COPY)));
         if again { SlotFlags::RESENT } else { SlotFlags::NONE }
     }
@@ -139,10 +142,11 @@ impl Broker {
     /// No picture could be taken of what operators remember whose results are on these topics: a crash would take it away.
     pub fn endanger_results(&mut self, now: Time, topics: &[String]) {
         for topic in topics {
-            let Some(index) = self.table.find_topic(topic) else { continue };
-            let streams = self.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
+            let Some(index) = self.store.table.find_topic(topic) else { continue };
+            let streams =
+                self.store.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
             for stream in streams {
-                if let Some(stream) = self.table.stream_mut(stream) {
+                if let Some(stream) = self.store.table.stream_mut(stream) {
                     stream.record.troubles.endanger(now, Concern::Forgets);
                 }
             }
@@ -153,32 +157,32 @@ impl Broker {
     pub fn count_memory(&mut self, backup: LinkId, bytes: usize, streams: &[(StreamId, u64)]) {
         debug_assert!(
             streams.iter().all(|(stream, incarnation)| {
-                let there = self.table.stream(*stream);
+                let there = self.store.table.stream(*stream);
                 let ended = there.is_none_or(|there| there.record.incarnation != *incarnation);
-                ended || self.links.get(backup).is_some_and(|link| link.announced.contains(*stream))
+                ended || self.store.links.get(backup).is_some_and(|link| link.announced.contains(*stream))
             }),
             "the backup cannot understand what is remembered of a stream that it has not been told of"
         );
-        self.stats.memories += 1;
-        self.stats.memory_bytes += bytes as u64;
+        self.watch.stats.memories += 1;
+        self.watch.stats.memory_bytes += bytes as u64;
     }
 
     /// A backup that has just come has been told what operators remember, for which it had to wait: the telling of the rest goes on.
     pub fn told_memories(&mut self) {
-        self.telling.goes_on |= self.pair.backup().is_some_and(|partner| !partner.told);
+        self.membership.telling.goes_on |= self.membership.pair.backup().is_some_and(|partner| !partner.told);
     }
 
     /// Operators are done with a message, and all its results have been dispatched.
     pub fn processed(&mut self, receipt: Receipt, out: &mut impl Outputs) {
-        if !self.pair.is_primary() || receipt.round != self.round {
+        if !self.membership.pair.is_primary() || receipt.round != self.work.round {
             return;
         }
-        let Some(stream) = self.table.stream_mut(receipt.stream) else { return };
+        let Some(stream) = self.store.table.stream_mut(receipt.stream) else { return };
         let Some(slot) = stream.ring.slot_mut(receipt.ticket) else { return };
         slot.clear(SlotFlags::PROCESSING);
         if slot.is_complete() {
             self.settle(receipt.stream, receipt.ticket, out);
-            self.finished.add(receipt.stream, receipt.ticket);
+            self.membership.finished.add(receipt.stream, receipt.ticket);
         }
     }
 
@@ -188,7 +192,7 @@ impl Broker {
         if Mutant::KeepBindings.is_on() {
             return;
         }
-        self.tasks.retain(|task| !matches!(task, Task::Rebind { .. }));
+        self.tasks.waiting.retain(|task| !matches!(task, Task::Rebind { .. }));
         self.begin(now, Task::Rebind { topic: 0, stream: 0 }, out);
     }
 
@@ -203,16 +207,16 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> (usize, bool) {
         let mut used = 0;
-        while used < units && *topic < self.table.topics.len() {
+        while used < units && *topic < self.store.table.topics.len() {
             used += 1 + self.bind_again(now, TopicId(*topic as u32), out) / SLOTS_PER_UNIT;
             *topic += 1;
         }
-        while used < units && *stream < self.table.streams.len() {
+        while used < units && *stream < self.store.table.streams.len() {
             used += 1;
             self.retire_lost_results(now, StreamId(*stream as u32), out);
             *stream += 1;
         }
-        let all = *topic >= self.table.topics.len() && *stream >= self.table.streams.len();
+        let all = *topic >= self.store.table.topics.len() && *stream >= self.store.table.streams.len();
         if all {
             self.look_at_crowd(now, out);
         }
@@ -221,7 +225,7 @@ impl Broker {
 
     /// Binds a topic anew. Returns how many slots its streams have.
     fn bind_again(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) -> usize {
-        let Some(mut topic) = self.table.topic_mut(index).filter(|topic| !topic.made) else { return 0 };
+        let Some(mut topic) = self.store.table.topic_mut(index).filter(|topic| !topic.made) else { return 0 };
         let bound = out.bind(topic.name.as_str());
         let before = std::mem::replace(&mut topic.processing, bound);
         drop(topic);
@@ -232,16 +236,17 @@ impl Broker {
             self.plan_again(index);
         }
         self.fit_rings(now, index, out);
-        let Some(topic) = self.table.topic(index) else {
+        let Some(topic) = self.store.table.topic(index) else {
             return invariant!("fitting rings ends no topic", 0);
         };
-        let streams = topic.streams.iter().filter_map(|stream| self.table.stream(*stream));
+        let streams = topic.streams.iter().filter_map(|stream| self.store.table.stream(*stream));
         streams.map(|stream| stream.ring.slots()).sum()
     }
 
     /// Results made of this stream whose outputs are gone end, so that others may publish on their topics.
     fn retire_lost_results(&mut self, now: Time, origin: StreamId, out: &mut impl Outputs) {
-        let Some(stream) = self.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
+        let Some(stream) =
+            self.store.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
         else {
             return;
         };
@@ -250,9 +255,9 @@ impl Broker {
             .partition(|known| out.has_output(known.output));
         stream.record.results = kept;
         for made in lost.into_iter().filter_map(|known| known.stream) {
-            let made_of = self.table.stream(made).and_then(|stream| stream.record.made_of);
+            let made_of = self.store.table.stream(made).and_then(|stream| stream.record.made_of);
             if made_of == Some(origin) {
-                if let Some(made) = self.table.stream_mut(made) {
+                if let Some(made) = self.store.table.stream_mut(made) {
                     made.record.made_of = None;
                 }
                 self.retire(now, made, out);
@@ -262,10 +267,12 @@ impl Broker {
 
     /// A topic's plan where its messages are processed, or are not any more.
     fn plan_again(&mut self, index: TopicId) {
-        let Some(topic) = self.table.topic(index) else {
+        let Some(topic) = self.store.table.topic(index) else {
             return invariant!("a topic that was bound anew is there");
         };
-        let Ok(new) = self.admission.plan_processed(topic.strict(), Processing::of(topic.processing)) else {
+        let Ok(new) =
+            self.promises.admission.plan_processed(topic.strict(), Processing::of(topic.processing))
+        else {
             return;
         };
         self.set_plan(index, new);
@@ -275,14 +282,14 @@ impl Broker {
     /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
     /// become smaller: what is in them may still be wanted.
     fn fit_rings(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) {
-        let Some(topic) = self.table.topic(index) else {
+        let Some(topic) = self.store.table.topic(index) else {
             return invariant!("a topic that was bound anew is there");
         };
         let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
         let slots = needed.min(self.settings.limits.ring_slots_max);
         let mut least = slots;
         for index in topic.streams.clone() {
-            let Some(stream) = self.table.stream_mut(index) else {
+            let Some(stream) = self.store.table.stream_mut(index) else {
                 invariant!("a topic's streams are there");
                 continue;
             };
@@ -293,19 +300,19 @@ impl Broker {
                 continue;
             }
             if growth == 0 || self.reserve_more(now, growth, out) {
-                self.table.stream_mut(index).into_iter().for_each(|stream| stream.ring.grow(slots));
+                self.store.table.stream_mut(index).into_iter().for_each(|stream| stream.ring.grow(slots));
             }
-            least = least.min(self.table.stream(index).map_or(slots, |stream| stream.ring.slots()));
+            least = least.min(self.store.table.stream(index).map_or(slots, |stream| stream.ring.slots()));
         }
-        if let Some(topic) = self.table.topic(index).filter(|_| least < needed) {
+        if let Some(topic) = self.store.table.topic(index).filter(|_| least < needed) {
             out.report(&Event::ShortOfRoom { topic: topic.name.as_str(), kept: least, needed });
         }
     }
 
     /// Gives a topic another plan, and counts its streams anew. Whoever does not ask whether that fits is told soon.
     pub(crate) fn set_plan(&mut self, index: TopicId, new: Plan) {
-        self.crowd.planned_anew();
-        let Some(topic) = self.table.topic(index) else {
+        self.promises.crowd.planned_anew();
+        let Some(topic) = self.store.table.topic(index) else {
             return invariant!("a topic that gets a plan is there");
         };
         let old = topic.plan;
@@ -313,25 +320,25 @@ impl Broker {
         let admitted = topic
             .streams
             .iter()
-            .filter(|index| self.table.stream(**index).is_some_and(|s| s.record.admitted));
+            .filter(|index| self.store.table.stream(**index).is_some_and(|s| s.record.admitted));
         for _ in 0..admitted.count() {
-            self.admission.uncount(&old, &contract, subscribers);
-            self.admission.count(&new, &contract, subscribers);
+            self.promises.admission.uncount(&old, &contract, subscribers);
+            self.promises.admission.count(&new, &contract, subscribers);
         }
-        if let Some(mut topic) = self.table.topic_mut(index) {
+        if let Some(mut topic) = self.store.table.topic_mut(index) {
             topic.plan = new;
         }
     }
 
     /// The stream of these results, made if need be.
     fn result_stream(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> Option<StreamId> {
-        let (origin, topic) = self.table.pair(result.stream)?;
+        let (origin, topic) = self.store.table.pair(result.stream)?;
         if origin.record.incarnation != result.incarnation {
             return None;
         }
         let known = origin.record.results.iter().find(|known| known.output == result.output);
         if let Some(known) = known {
-            let there = known.stream.and_then(|index| self.table.stream(index));
+            let there = known.stream.and_then(|index| self.store.table.stream(index));
             let is_its = |stream: &Stream| stream.record.made_of == Some(result.stream);
             match there.filter(|stream| is_its(stream)) {
                 Some(stream) if stream.record.incarnation == result.incarnation => return known.stream,
@@ -357,10 +364,10 @@ impl Broker {
         }
         let stream = taken.ok();
         let entry = ResultStream { output: result.output, stream, ask_again: now + ASK_AGAIN };
-        let origin = self.table.stream_mut(result.stream)?;
+        let origin = self.store.table.stream_mut(result.stream)?;
         origin.record.results.retain(|known| known.output != result.output);
         origin.record.results.push(entry);
-        let made = self.table.stream_mut(stream?)?;
+        let made = self.store.table.stream_mut(stream?)?;
         made.record.made_of = Some(result.stream);
         stream
     }
@@ -383,10 +390,10 @@ impl Broker {
     /// This broker does not reign any more: what operators have is dispatched again, here or where it is forwarded to. What
     /// they still make of it is not published.
     pub(crate) fn take_back_unprocessed(&mut self, out: &mut impl Outputs) {
-        self.round = self.round.wrapping_add(1);
-        let streams: Vec<StreamId> = self.table.streams().map(|(index, _)| index).collect();
+        self.work.round = self.work.round.wrapping_add(1);
+        let streams: Vec<StreamId> = self.store.table.streams().map(|(index, _)| index).collect();
         for index in streams {
-            let Broker { table, queue, .. } = self;
+            let Broker { store: Store { table, .. }, work: Work { queue, .. }, .. } = self;
             let Some((stream, topic)) = table.pair_mut(index) else {
                 invariant!("a stream that was listed is there");
                 continue;

@@ -10,7 +10,7 @@ use wire::Frame;
 impl Broker {
     /// What may be reserved for contracts besides what is.
     pub(crate) fn left_for_contracts(&self) -> usize {
-        self.memory.left_for_contracts(&self.settings.limits.messages())
+        self.store.memory.left_for_contracts(&self.settings.limits.messages())
     }
 
     /// A stream's contract has become another one; that there is memory for it has been seen to. What is in its ring stays, and so does
@@ -22,7 +22,7 @@ impl Broker {
         (before, need): (Need, Need),
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.table.stream_mut(index) else {
+        let Some(stream) = self.store.table.stream_mut(index) else {
             return invariant!("a stream whose contract changes is there");
         };
         let more = need.growth(before, &stream.ring);
@@ -32,13 +32,13 @@ impl Broker {
             Need::Reserved { slots, payload } if stream.ring.is_reserved() => {
                 stream.ring.raise(payload);
                 stream.ring.grow(slots);
-                self.memory.reserved += more;
+                self.store.memory.reserved += more;
             }
             need => {
                 let reserved = stream.ring.moved_into(need.ring());
                 let loose = std::mem::replace(&mut stream.ring, reserved);
                 self.give_memory_back(&loose);
-                self.memory.reserved += more;
+                self.store.memory.reserved += more;
             }
         }
         self.squeeze(now, out);
@@ -67,7 +67,7 @@ impl Broker {
         let (bound, bytes) = (self.settings.limits.messages(), need.bytes().saturating_add(name));
         match need {
             Need::Reserved { slots, payload } => {
-                let left = self.memory.left_for_contracts(&bound);
+                let left = self.store.memory.left_for_contracts(&bound);
                 if bytes > left {
                     let (places, lacking) = (Ring::reserved(slots, 0).slots(), bytes - left);
                     return Err(format!(
@@ -76,10 +76,10 @@ impl Broker {
                         bound.key
                     ));
                 }
-                self.memory.reserved += need.bytes();
+                self.store.memory.reserved += need.bytes();
             }
             Need::Loose { .. } => {
-                let left = self.memory.left_for_streams(&bound);
+                let left = self.store.memory.left_for_streams(&bound);
                 if bytes > left {
                     return Err(format!(
                         "a stream without a loss bound needs {bytes} bytes of memory at least, and {left} of those for such streams are \
@@ -87,10 +87,10 @@ impl Broker {
                         bound.key
                     ));
                 }
-                self.memory.fixed += need.bytes();
+                self.store.memory.fixed += need.bytes();
             }
         }
-        self.memory.names += name;
+        self.store.memory.names += name;
         self.squeeze(now, out);
         Ok(())
     }
@@ -98,18 +98,18 @@ impl Broker {
     /// A ring goes, with its stream.
     pub(crate) fn give_memory_back(&mut self, ring: &Ring) {
         if ring.is_reserved() {
-            self.memory.reserved -= ring.bytes() + STREAM_BYTES;
+            self.store.memory.reserved -= ring.bytes() + STREAM_BYTES;
         } else {
-            self.memory.fixed -= ring.bytes() - ring.loose_bytes() + STREAM_BYTES;
-            self.memory.loose -= ring.loose_bytes();
+            self.store.memory.fixed -= ring.bytes() - ring.loose_bytes() + STREAM_BYTES;
+            self.store.memory.loose -= ring.loose_bytes();
         }
     }
 
     /// The ring of a contract takes so many bytes more. `false`: there are not so many.
     pub(crate) fn reserve_more(&mut self, now: Time, bytes: usize, out: &mut impl Outputs) -> bool {
-        let has_room = bytes <= self.memory.left_for_contracts(&self.settings.limits.messages());
+        let has_room = bytes <= self.store.memory.left_for_contracts(&self.settings.limits.messages());
         if has_room {
-            self.memory.reserved += bytes;
+            self.store.memory.reserved += bytes;
             self.squeeze(now, out);
         }
         has_room
@@ -124,13 +124,13 @@ impl Broker {
         length: usize,
         out: &mut impl Outputs,
     ) -> Result<(), Shortage> {
-        let Some(stream) = self.table.stream(index) else {
+        let Some(stream) = self.store.table.stream(index) else {
             return invariant!("a stream that takes a message is there", Ok(()));
         };
         if !stream.ring.is_reserved() && stream.ring.overwrites_unsent() {
             self.grow_loose(index);
         }
-        let Some(stream) = self.table.stream(index) else {
+        let Some(stream) = self.store.table.stream(index) else {
             return invariant!("growing ends no stream", Ok(()));
         };
         if stream.ring.has_room(length) {
@@ -142,10 +142,10 @@ impl Broker {
         let (reserved, needed) = (stream.ring.payload_max(), stream.ring.raised_bytes(length));
         if needed > 0 && !self.reserve_more(now, needed, out) {
             let bound = self.settings.limits.messages();
-            let left = self.memory.left_for_contracts(&bound);
+            let left = self.store.memory.left_for_contracts(&bound);
             return Err(Shortage::Longer { payload: length, reserved, needed, left, bound });
         }
-        if let Some(stream) = self.table.stream_mut(index) {
+        if let Some(stream) = self.store.table.stream_mut(index) {
             stream.ring.raise(length);
             stream.ring.make_room(length);
         }
@@ -161,20 +161,20 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> Result<(), Shortage> {
         let bound = self.settings.limits.messages();
-        let left = self.memory.left_for_messages(&bound);
+        let left = self.store.memory.left_for_messages(&bound);
         if length > left {
             return Err(Shortage::TooLong { payload: length, left, bound });
         }
         self.squeeze_to(now, left - length, out);
-        let Some(stream) = self.table.stream_mut(index) else {
+        let Some(stream) = self.store.table.stream_mut(index) else {
             return invariant!("making room ends no stream", Ok(()));
         };
         let before = stream.ring.loose_bytes();
         let ticket = stream.ring.next_ticket();
         stream.ring.make_room(length);
-        self.memory.loose = self.memory.loose + stream.ring.loose_bytes() - before;
-        self.memory.order.push_back((index, ticket));
-        if self.memory.order.len() >= self.memory.tidy_at {
+        self.store.memory.loose = self.store.memory.loose + stream.ring.loose_bytes() - before;
+        self.store.memory.order.push_back((index, ticket));
+        if self.store.memory.order.len() >= self.store.memory.tidy_at {
             self.forget_gone();
         }
         Ok(())
@@ -182,19 +182,19 @@ impl Broker {
 
     /// Forgets the places of messages that are not there any more.
     fn forget_gone(&mut self) {
-        let table = &self.table;
+        let table = &self.store.table;
         let there = |(index, ticket): &(StreamId, Ticket)| {
             table.stream(*index).is_some_and(|stream| stream.ring.holds(*ticket))
         };
-        self.memory.order.retain(there);
+        self.store.memory.order.retain(there);
         // Half of them have to be new before it is worth another look.
-        self.memory.tidy_at = (2 * self.memory.order.len()).max(ORDER_LEAST);
+        self.store.memory.tidy_at = (2 * self.store.memory.order.len()).max(ORDER_LEAST);
     }
 
     /// Best effort gives up what contracts have taken over.
     fn squeeze(&mut self, now: Time, out: &mut impl Outputs) {
-        let left = self.memory.left_for_messages(&self.settings.limits.messages());
-        if self.memory.loose > left {
+        let left = self.store.memory.left_for_messages(&self.settings.limits.messages());
+        if self.store.memory.loose > left {
             self.squeeze_to(now, left, out);
         }
     }
@@ -202,17 +202,17 @@ impl Broker {
     /// Best effort gives up its oldest messages until it has no more than so many bytes, and then what its rings have beyond what they
     /// have at least.
     fn squeeze_to(&mut self, now: Time, left: usize, out: &mut impl Outputs) {
-        while self.memory.loose > left
-            && let Some((index, ticket)) = self.memory.order.pop_front()
+        while self.store.memory.loose > left
+            && let Some((index, ticket)) = self.store.memory.order.pop_front()
         {
-            let Some(stream) = self.table.stream_mut(index) else { continue };
+            let Some(stream) = self.store.table.stream_mut(index) else { continue };
             let (freed, old) = stream.ring.evict(ticket);
-            self.memory.loose -= freed;
+            self.store.memory.loose -= freed;
             if let Some(old) = old {
                 self.write_off_squeezed(now, index, &old, out);
             }
         }
-        if self.memory.loose > left {
+        if self.store.memory.loose > left {
             self.shrink_rings(now, out);
         }
     }
@@ -221,9 +221,9 @@ impl Broker {
     fn shrink_rings(&mut self, now: Time, out: &mut impl Outputs) {
         let grown = |ring: &Ring| ring.slots() > ring.bounds().0;
         let rings: Vec<StreamId> =
-            self.table.streams().filter(|(_, it)| grown(&it.ring)).map(|(index, _)| index).collect();
+            self.store.table.streams().filter(|(_, it)| grown(&it.ring)).map(|(index, _)| index).collect();
         for index in rings {
-            let Some(stream) = self.table.stream_mut(index) else {
+            let Some(stream) = self.store.table.stream_mut(index) else {
                 invariant!("a stream that was listed is there");
                 continue;
             };
@@ -231,23 +231,23 @@ impl Broker {
             let gone: Vec<Overwritten> =
                 stream.ring.tickets_beyond(least).filter_map(|ticket| stream.ring.forget(ticket)).collect();
             stream.ring.resize(least);
-            self.memory.loose = self.memory.loose + stream.ring.loose_bytes() - before;
+            self.store.memory.loose = self.store.memory.loose + stream.ring.loose_bytes() - before;
             gone.iter().for_each(|old| self.write_off_squeezed(now, index, old, out));
         }
     }
 
     /// The ring of a stream of best effort is too small for those who have not read yet: it grows, if there is memory.
     pub(crate) fn grow_loose(&mut self, index: StreamId) {
-        let left = self.memory.left_for_messages(&self.settings.limits.messages());
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let left = self.store.memory.left_for_messages(&self.settings.limits.messages());
+        let Some(stream) = self.store.table.stream_mut(index) else { return };
         let slots = (2 * stream.ring.slots()).min(stream.ring.bounds().1);
         if stream.ring.is_reserved() || slots <= stream.ring.slots() || stream.ring.oldest().is_none() {
             return;
         }
         let growth = stream.ring.grown_bytes(slots) - stream.ring.bytes();
-        if self.memory.loose + growth <= left {
+        if self.store.memory.loose + growth <= left {
             stream.ring.grow(slots);
-            self.memory.loose += growth;
+            self.store.memory.loose += growth;
         }
     }
 
@@ -266,7 +266,7 @@ impl Broker {
             out.given_up(index, old.seq);
         }
         let bound = self.settings.limits.messages();
-        let left = self.memory.left_for_messages(&bound);
+        let left = self.store.memory.left_for_messages(&bound);
         self.lose_for_memory(now, index, Shortage::Squeezed { left, bound }, out);
     }
 
@@ -278,19 +278,19 @@ impl Broker {
         shortage: Shortage,
         out: &mut impl Outputs,
     ) {
-        let Some((stream, topic)) = self.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream that loses a message is there");
         };
-        self.stats.overrun += 1;
+        self.watch.stats.overrun += 1;
         if stream.ring.is_reserved() {
-            self.memory.unstored += 1;
+            self.store.memory.unstored += 1;
         } else {
-            self.memory.squeezed += 1;
+            self.store.memory.squeezed += 1;
         }
-        stream.lose_for_memory(now, topic, &mut self.stats, shortage, out);
+        stream.lose_for_memory(now, topic, &mut self.watch.stats, shortage, out);
         if stream.record.source.is_some() {
             if stream.record.untold == 0 {
-                self.memory.untold.push(index);
+                self.store.memory.untold.push(index);
             }
             stream.record.untold += 1;
             stream.record.shortage = Some(shortage);
@@ -300,15 +300,15 @@ impl Broker {
     /// Tells publishers of their messages that were not kept.
     #[inline]
     pub(crate) fn tell_untaken(&mut self, out: &mut impl Outputs) {
-        if !self.memory.untold.is_empty() {
+        if !self.store.memory.untold.is_empty() {
             self.tell_each_untaken(out);
         }
     }
 
     #[cold]
     fn tell_each_untaken(&mut self, out: &mut impl Outputs) {
-        for index in std::mem::take(&mut self.memory.untold) {
-            let Some(stream) = self.table.stream_mut(index) else { continue };
+        for index in std::mem::take(&mut self.store.memory.untold) {
+            let Some(stream) = self.store.table.stream_mut(index) else { continue };
             let messages = std::mem::take(&mut stream.record.untold);
             let (source, shortage) = (stream.record.source, stream.record.shortage.take());
             if let Some((link, shortage)) = source.zip(shortage) {

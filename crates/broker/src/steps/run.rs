@@ -3,14 +3,18 @@
 use crate::broker::Broker;
 use crate::commands::register;
 use crate::commands::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::membership::Membership;
 use crate::membership::pair::Partner;
 use crate::outputs::Outputs;
 use crate::steps::last::Last;
+use crate::steps::work::Work;
+use crate::store::Store;
 use crate::store::ids::SessionId;
 use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::sessions::{Deferred, Session};
 use crate::store::table::{Record, Stream, Table, Topic};
+use crate::watch::Watch;
 use crate::watch::status::Stats;
 use contract::{Mutant, Receipt, Span, StreamId, Ticket, Time, invariant};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Origin, Routed};
@@ -27,16 +31,16 @@ impl Broker {
     ///
     /// A broker that does not reign forwards what reached it to the one that does; while it knows none, jobs wait.
     pub fn run(&mut self, now: Time, budget: usize, out: &mut impl Outputs) -> bool {
-        let reigns = self.pair.is_primary();
-        let forward = self.pair.forward_link();
+        let reigns = self.membership.pair.is_primary();
+        let forward = self.membership.pair.forward_link();
         if !reigns && forward.is_none() {
             return false;
         }
-        self.departures.begin(now);
+        self.work.departures.begin(now);
         let plain = self.has_plain_messages();
         let budget = budget - if reigns { self.copy_what_is_due(now, budget, out) } else { 0 };
         for _ in 0..budget {
-            let Some(job) = self.queue.pop() else { break };
+            let Some(job) = self.work.queue.pop() else { break };
             match (job.kind(), forward) {
                 (JobKind::Dispatch, _) if plain && self.dispatch_plain(now, &job, out) => {}
                 (JobKind::Dispatch, _) if reigns => self.dispatch(now, job, out),
@@ -50,16 +54,22 @@ impl Broker {
                 break;
             }
         }
-        self.stats.count_alike();
+        self.watch.stats.count_alike();
         self.tell_untaken(out);
-        let waiting = !self.queue.is_empty() || (reigns && self.next_copy() <= now);
+        let waiting = !self.work.queue.is_empty() || (reigns && self.next_copy() <= now);
         waiting && !Mutant::LeaveJobs.is_on()
     }
 
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
-        let round = self.round;
-        let Broker { table, sessions, links, settings, stats, dropped, part, departures, last, .. } = self;
+        let round = self.work.round;
+        let Broker {
+            store: Store { table, sessions, links, .. },
+            work: Work { dropped, part, departures, last, .. },
+            watch: Watch { stats, .. },
+            settings,
+            ..
+        } = self;
         // The queue is not searched when a stream ends, nor when a message is overwritten.
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
         let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
@@ -128,7 +138,8 @@ impl Broker {
 
     /// A message has been offered to all, and waits for those who have not got it.
     fn account(&mut self, now: Time, job: &Job, offered: &Offered, out: &mut impl Outputs) {
-        let slot = self.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
+        let slot =
+            self.store.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
         if let Some(slot) = slot {
             slot.unconfirmed = offered.missing;
             slot.set(SlotFlags::OFFERED);
@@ -137,7 +148,7 @@ impl Broker {
             if offered.processing {
                 slot.set(SlotFlags::PROCESSING);
                 if Mutant::FinishEarly.is_on() {
-                    self.finished.add(job.stream, job.ticket);
+                    self.membership.finished.add(job.stream, job.ticket);
                 }
             }
         }
@@ -151,16 +162,16 @@ impl Broker {
     /// Subscribers will not get what they were owed and had to be dropped.
     #[cold]
     pub(crate) fn write_off_dropped(&mut self, out: &mut impl Outputs) {
-        let mut dropped = std::mem::take(&mut self.dropped);
+        let mut dropped = std::mem::take(&mut self.work.dropped);
         for (session, message) in dropped.drain(..) {
             self.write_off(session, message, out);
         }
-        self.dropped = dropped;
+        self.work.dropped = dropped;
     }
 
     /// A subscriber will not get a message that it was owed.
     fn write_off(&mut self, session: SessionId, message: Deferred, out: &mut impl Outputs) {
-        let Some((_, topic)) = self.table.pair(message.stream) else { return };
+        let Some((_, topic)) = self.store.table.pair(message.stream) else { return };
         let confirm = topic.contract.confirm;
         if let Some(position) =
             topic.subscribers.iter().position(|other| *other == session).filter(|_| !confirm)
@@ -172,7 +183,13 @@ impl Broker {
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     #[inline]
     pub(crate) fn settle(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
-        let Broker { table, pair, settings, stats, .. } = self;
+        let Broker {
+            store: Store { table, .. },
+            membership: Membership { pair, .. },
+            watch: Watch { stats, .. },
+            settings,
+            ..
+        } = self;
         let coordinates = settings.policy.coordinates();
         let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
         let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
@@ -189,8 +206,14 @@ impl Broker {
         ticket: Ticket,
         out: &mut impl Outputs,
     ) -> bool {
-        let Some(partner) = self.pair.backup() else { return false };
-        let Broker { table, links, settings, stats, departures, .. } = self;
+        let Some(partner) = self.membership.pair.backup() else { return false };
+        let Broker {
+            store: Store { table, links, .. },
+            work: Work { departures, .. },
+            watch: Watch { stats, .. },
+            settings,
+            ..
+        } = self;
         let Some((stream, topic)) = table.pair_mut(index) else { return false };
         let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
         let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
@@ -222,7 +245,7 @@ impl Broker {
 
     /// Tells the publisher of a message that it is covered, if it waits for word.
     fn answer(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
-        let slot = self.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        let slot = self.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot
             && slot.take(SlotFlags::ASKED)
         {
@@ -243,7 +266,7 @@ impl Broker {
         ticket: Ticket,
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.table.stream(index) else { return };
+        let Some(stream) = self.store.table.stream(index) else { return };
         let Some(slot) = stream.ring.slot(ticket) else { return };
         // A result is made again where the messages go that it is made of.
         if slot.flags.has(SlotFlags::DISPATCHED)
@@ -254,7 +277,7 @@ impl Broker {
             return;
         }
         self.announce(link, index, out);
-        let Some(stream) = self.table.stream_mut(index) else {
+        let Some(stream) = self.store.table.stream_mut(index) else {
             return invariant!("naming a stream does not end it");
         };
         let Some((slot, payload)) = stream.ring.message(ticket) else {
@@ -264,13 +287,13 @@ impl Broker {
         let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
         let message = Message { stream: index.0, flags, seq, created, payload };
         out.send_message(link, MessageKind::Forward, &message);
-        self.stats.forwarded += 1;
+        self.watch.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::FORWARDED);
             if Mutant::SettleForwarded.is_on() {
                 slot.set(SlotFlags::DISPATCHED);
             }
-            self.forwarded_after_poll = Some(self.pair.poll_number());
+            self.work.forwarded_after_poll = Some(self.membership.pair.poll_number());
         }
         // The successor has it, and what its publisher is told goes there as well.
         self.answer(index, ticket, out);
@@ -278,11 +301,11 @@ impl Broker {
 
     /// A subscriber confirms that messages have arrived.
     pub(crate) fn confirm(&mut self, from: LinkId, marks: Marks<'_>, out: &mut impl Outputs) {
-        let Some(session) = self.links.get(from).and_then(|link| link.session()) else { return };
+        let Some(session) = self.store.links.get(from).and_then(|link| link.session()) else { return };
         for mark in marks {
             // The only numbers of ours that come back: this one was announced on the link.
             let index = StreamId(mark.stream);
-            let Some((stream, topic)) = self.table.pair_mut(index) else { continue };
+            let Some((stream, topic)) = self.store.table.pair_mut(index) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == session) else {
                 continue;
             };
@@ -294,11 +317,12 @@ impl Broker {
     /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
     /// slow gets nothing that has waited too long.
     pub(crate) fn send_deferred(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        if let Some(session) = self.sessions.get_mut(index).filter(|session| session.best_effort) {
-            return self.last.call(index, session);
+        if let Some(session) = self.store.sessions.get_mut(index).filter(|session| session.best_effort) {
+            return self.work.last.call(index, session);
         }
         let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
-        if !self.tasks.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out) {
+        if !self.tasks.waiting.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out)
+        {
             self.begin(now, Task::Send { session: index }, out);
         }
     }
@@ -311,7 +335,13 @@ impl Broker {
         most: usize,
         out: &mut impl Outputs,
     ) -> bool {
-        let Broker { table, sessions, links, part, settings, stats, .. } = self;
+        let Broker {
+            store: Store { table, sessions, links, .. },
+            work: Work { part, .. },
+            watch: Watch { stats, .. },
+            settings,
+            ..
+        } = self;
         let Some(session) = sessions.get_mut(index).filter(|session| !session.resuming) else { return false };
         let Some(link) = session.link else { return false };
         let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
@@ -361,7 +391,7 @@ impl Broker {
 
     /// The subscriber at this position has a message that it was owed. When it was the last, the message is settled.
     fn hand_over(&mut self, stream: StreamId, ticket: Ticket, position: usize, out: &mut impl Outputs) {
-        let Some(entry) = self.table.stream_mut(stream) else {
+        let Some(entry) = self.store.table.stream_mut(stream) else {
             return invariant!("a stream whose message is handed over is there");
         };
         let Some(slot) = entry.ring.slot_mut(ticket) else { return };
@@ -405,13 +435,13 @@ impl Broker {
         if !self.settings.policy.coordinates() {
             return 0;
         }
-        let Some(stream) = self.table.stream_mut(index) else { return 0 };
+        let Some(stream) = self.store.table.stream_mut(index) else { return 0 };
         for ticket in stream.ring.tickets() {
             let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
             let kept = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
             if slot.flags.has(SlotFlags::DISPATCHED) && kept {
                 slot.set(SlotFlags::PRUNED);
-                self.stats.pruned += 1;
+                self.watch.stats.pruned += 1;
                 out.send_mark(link, MarkKind::Prune, Mark { stream: index.0, seq: slot.seq });
             }
         }

@@ -50,18 +50,18 @@ impl Part {
 impl Broker {
     /// Bytes that may wait on the connection of one subscriber as things are.
     pub fn backlog_part(&self) -> usize {
-        self.part.backlog
+        self.work.part.backlog
     }
 
     /// How many clients of other protocols share with subscribers, by how their bytes are carried. Admission counts their connections.
     /// The first of them are served in turn, the second last.
     pub fn share_with(&mut self, others: [&Carriers<u64>; 2]) {
         let others = others.map(|others| *others);
-        let before = std::mem::replace(&mut self.part.by_carrier, others);
+        let before = std::mem::replace(&mut self.work.part.by_carrier, others);
         if before == others {
             return;
         }
-        let (io, crowd) = (self.settings.costs.io, self.admission.crowd_mut());
+        let (io, crowd) = (self.settings.costs.io, self.promises.admission.crowd_mut());
         for transport in [Transport::Plain, Transport::Tls, Transport::WebSocket, Transport::SecureWebSocket]
         {
             for (last, (before, now)) in [false, true].into_iter().zip(before.iter().zip(&others)) {
@@ -72,47 +72,47 @@ impl Broker {
         }
         let count =
             |Carriers { tcp, tls, websocket, secure_websocket }| tcp + tls + websocket + secure_websocket;
-        self.part.others = others.into_iter().map(count).sum::<u64>() as usize;
+        self.work.part.others = others.into_iter().map(count).sum::<u64>() as usize;
     }
 
     /// Divides what is for subscribers among those who are there, and takes back from those who have more.
     pub(crate) fn divide(&mut self, out: &mut impl Outputs) {
         let limits = &self.settings.limits;
-        let (all, before) = (limits.subscribers().bytes, self.part);
-        let connected = self.sessions.iter().filter(|(_, session)| session.link.is_some()).count();
+        let (all, before) = (limits.subscribers().bytes, self.work.part);
+        let connected = self.store.sessions.iter().filter(|(_, session)| session.link.is_some()).count();
         let backlogs = (all - all / FOR_DEFERRED) / BUFFER_TIMES;
         let backlog = backlogs / (connected + before.others).max(1);
-        let deferred = all / FOR_DEFERRED / DEFERRED_BYTES / self.sessions.len().max(1);
-        self.part = Part {
+        let deferred = all / FOR_DEFERRED / DEFERRED_BYTES / self.store.sessions.len().max(1);
+        self.work.part = Part {
             by_carrier: before.by_carrier,
             backlog: limits.subscriber_backlog_bytes.min(backlog.max(LEAST_BYTES)),
             deferred: limits.deferred_per_subscriber.min(deferred.max(LEAST_DEFERRED)),
             others: before.others,
         };
-        if self.part.backlog < before.backlog {
+        if self.work.part.backlog < before.backlog {
             self.shed(out);
         }
-        if self.part.deferred < before.deferred {
+        if self.work.part.deferred < before.deferred {
             self.forget_oldest(out);
         }
     }
 
     /// Whoever has more waiting than its part loses the oldest of it.
     fn shed(&mut self, out: &mut impl Outputs) {
-        let part = self.part.backlog;
-        for (_, session) in self.sessions.iter_mut() {
+        let part = self.work.part.backlog;
+        for (_, session) in self.store.sessions.iter_mut() {
             let Some(link) = session.link.filter(|link| out.backlog(*link) > part) else { continue };
-            session.miss(out.shed(link, part), &mut self.stats);
+            session.miss(out.shed(link, part), &mut self.watch.stats);
         }
     }
 
     /// The same for what is remembered.
     fn forget_oldest(&mut self, out: &mut impl Outputs) {
-        let most = self.part.deferred;
-        for (index, session) in self.sessions.iter_mut() {
+        let most = self.work.part.deferred;
+        for (index, session) in self.store.sessions.iter_mut() {
             let excess = session.deferred.len().saturating_sub(most);
-            session.miss(excess as u64, &mut self.stats);
-            self.dropped.extend(session.deferred.drain(..excess).map(|message| (index, message)));
+            session.miss(excess as u64, &mut self.watch.stats);
+            self.work.dropped.extend(session.deferred.drain(..excess).map(|message| (index, message)));
             session.deferred.shrink_to(most);
         }
         self.write_off_dropped(out);

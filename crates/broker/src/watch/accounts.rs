@@ -3,9 +3,11 @@
 
 use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::store::Store;
 use crate::store::memory::Shortage;
 use crate::store::sessions::Session;
 use crate::store::table::{Stream, Took, Topic};
+use crate::watch::Watch;
 use crate::watch::clocks::cause_of_lateness;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
@@ -142,7 +144,7 @@ impl Broker {
         trouble: &Trouble,
         out: &mut impl Outputs,
     ) {
-        let Broker { table, links, sessions, stats, .. } = self;
+        let Broker { store: Store { table, links, sessions, .. }, watch: Watch { stats, .. }, .. } = self;
         let Some(link) = links.get(from) else { return invariant!("who sends a frame has a link") };
         let Some((stream, topic)) = table.pair_mut(StreamId(trouble.stream)) else { return };
         let session = link.session().filter(|session| topic.subscribers.contains(session));

@@ -101,47 +101,52 @@ impl Broker {
     /// For how long a stream has been silent, if it is.
     pub(crate) fn silence(&self, now: Time, stream: &Stream) -> Option<Span> {
         let quiet = &stream.record.quiet;
-        let silent = quiet.silent && quiet.since >= self.silences.from && self.pair.is_primary();
+        let silent =
+            quiet.silent && quiet.since >= self.watch.silences.from && self.membership.pair.is_primary();
         silent.then(|| now.since(quiet.since).max(Span::ZERO))
     }
 
     /// A stream is forgotten, or its publisher has ended it.
     pub(crate) fn end_silence(&mut self, index: StreamId) {
-        let from = self.silences.from;
-        if let Some(stream) = self.table.stream_mut(index) {
+        let from = self.watch.silences.from;
+        if let Some(stream) = self.store.table.stream_mut(index) {
             let quiet = &mut stream.record.quiet;
             let counted = std::mem::replace(&mut quiet.silent, false) && quiet.since >= from;
-            self.silences.count -= u32::from(counted);
+            self.watch.silences.count -= u32::from(counted);
             quiet.end();
         }
     }
 
     /// Looks at some of the streams: those at which housekeeping looks this time.
     pub(crate) fn listen_to_streams(&mut self, now: Time, out: &mut impl Outputs) {
-        let reigns = self.pair.is_primary();
-        if std::mem::replace(&mut self.silences.reigns, reigns) != reigns {
-            self.silences.begin_anew(now);
+        let reigns = self.membership.pair.is_primary();
+        if std::mem::replace(&mut self.watch.silences.reigns, reigns) != reigns {
+            self.watch.silences.begin_anew(now);
         }
         if !reigns {
             return;
         }
-        let places = self.next_look..(self.next_look + STREAMS_PER_LOOK).min(self.table.streams.len());
+        let places = self.house.next_stream
+            ..(self.house.next_stream + STREAMS_PER_LOOK).min(self.store.table.streams.len());
         for index in places {
-            let Some((stream, topic)) = self.table.pair_mut(StreamId(index as u32)) else { continue };
+            let Some((stream, topic)) = self.store.table.pair_mut(StreamId(index as u32)) else { continue };
             if !is_judged(stream, topic) {
                 continue;
             }
             let seen = (stream.next_seq, stream.record.troubles.lost);
             let record = &mut stream.record;
-            let finding = record.quiet.look(now, self.silences.from, seen, &topic.contract);
+            let finding = record.quiet.look(now, self.watch.silences.from, seen, &topic.contract);
             let (silent, after) = match finding {
                 Finding::Nothing => continue,
                 Finding::Fell { after } => (true, after),
                 Finding::Spoke { after } => (false, after),
             };
-            self.silences.count =
-                if silent { self.silences.count + 1 } else { self.silences.count.saturating_sub(1) };
-            if self.stats.telling.allows(now, Time::ZERO) {
+            self.watch.silences.count = if silent {
+                self.watch.silences.count + 1
+            } else {
+                self.watch.silences.count.saturating_sub(1)
+            };
+            if self.watch.stats.telling.allows(now, Time::ZERO) {
                 let (topic, publisher) = (topic.name.as_str(), &*record.publisher);
                 out.report(&if silent {
                     Event::Silent { topic, publisher, after }

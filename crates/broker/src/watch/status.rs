@@ -149,17 +149,17 @@ const MEMORY: Span = Span::secs(60);
 impl Broker {
     /// The share of a processor that what is admitted takes.
     pub fn utilisation(&self) -> f64 {
-        self.admission.utilisation()
+        self.promises.admission.utilisation()
     }
 
     /// The number of a stream, by its topic and its publisher.
     pub fn stream_of(&self, topic: &str, publisher: &str) -> Option<StreamId> {
-        self.table.find_stream(self.table.find_topic(topic)?, publisher)
+        self.store.table.find_stream(self.store.table.find_topic(topic)?, publisher)
     }
 
     /// How many messages of a stream left this broker after their deadline.
     pub fn late_of(&self, stream: StreamId) -> Option<u64> {
-        self.table.stream(stream).map(|stream| stream.record.troubles.late)
+        self.store.table.stream(stream).map(|stream| stream.record.troubles.late)
     }
 
     /// Sends a snapshot, and rows of streams and operators if asked for.
@@ -200,7 +200,7 @@ impl Broker {
             if bytes.len() >= ROWS_BYTES_TARGET {
                 break;
             }
-            if let Some((stream, topic)) = self.table.pair(index) {
+            if let Some((stream, topic)) = self.store.table.pair(index) {
                 let needs = self.needs_in_words(topic);
                 StreamStatuses::append(&mut bytes, &self.row(now, index, (stream, topic), &needs));
             }
@@ -212,24 +212,24 @@ impl Broker {
 
     /// The whole broker, under this name.
     pub(crate) fn node_status<'n>(&self, name: &'n str, now: Time, survey: &Survey) -> NodeStatus<'n> {
-        let stats = &self.stats;
+        let stats = &self.watch.stats;
         NodeStatus {
             name,
-            standing: self.pair.standing(),
-            reign: self.pair.reign,
+            standing: self.membership.pair.standing(),
+            reign: self.membership.pair.reign,
             node: self.settings.node,
-            protected: self.pair.is_protected(),
+            protected: self.membership.pair.is_protected(),
             started: self.settings.started,
             taken: now,
-            streams: self.table.streams.len() as u32,
+            streams: self.store.table.streams.len() as u32,
             operators: survey.operators,
-            clients: self.links.iter().filter(|(_, link)| link.is_client()).count() as u32
+            clients: self.store.links.iter().filter(|(_, link)| link.is_client()).count() as u32
                 + survey.other_clients,
             relayed: survey.relayed,
             relayed_names: "",
-            silent: self.silences.count(),
-            utilisation_ppm: (self.admission.utilisation() * 1e6) as u32,
-            queued: self.queue.len() as u32,
+            silent: self.watch.silences.count(),
+            utilisation_ppm: (self.promises.admission.utilisation() * 1e6) as u32,
+            queued: self.work.queue.len() as u32,
             counters: self.counters(survey),
             latency: stats.latencies.summary(),
             known: 0,
@@ -240,7 +240,7 @@ impl Broker {
 
     /// All that is counted.
     fn counters(&self, survey: &Survey) -> Counters {
-        let stats = &self.stats;
+        let stats = &self.watch.stats;
         Counters {
             arrived: stats.arrived,
             dispatched: stats.dispatched,
@@ -256,18 +256,18 @@ impl Broker {
             clock_ahead: stats.clock_ahead,
             refused: stats.refused,
             promotions: stats.promotions,
-            false_takeovers: self.pair.caution().false_takeovers,
-            pair_round_trip_us: self.partner.round_trip().as_nanos_u64() / 1_000,
-            pair_loss_ppm: self.partner.loss_ppm().into(),
-            pair_patience_us: self.partner.patience().as_nanos_u64() / 1_000,
-            copying_us: self.lazy.action_p99().as_nanos_u64() / 1_000,
+            false_takeovers: self.membership.pair.caution().false_takeovers,
+            pair_round_trip_us: self.membership.partner.round_trip().as_nanos_u64() / 1_000,
+            pair_loss_ppm: self.membership.partner.loss_ppm().into(),
+            pair_patience_us: self.membership.partner.patience().as_nanos_u64() / 1_000,
+            copying_us: self.work.lazy.action_p99().as_nanos_u64() / 1_000,
             forwarded: stats.forwarded,
             late_replications: stats.late_replications,
             copies_kept: stats.copies_kept,
             unregistered: stats.unregistered,
             results: stats.results,
             results_refused: stats.results_refused,
-            results_broken: if survey.operators > 0 { self.table.refused_results() } else { 0 },
+            results_broken: if survey.operators > 0 { self.store.table.refused_results() } else { 0 },
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
             memories: stats.memories,
@@ -287,7 +287,8 @@ impl Broker {
     fn state_and_why(&self, now: Time, stream: &Stream, topic: &Topic) -> (TopicState, Concern) {
         let troubles = &stream.record.troubles;
         let recent = |at: Time| at != Time::ZERO && now < at + MEMORY;
-        let exposed = !self.pair.is_protected() && topic.strict().loss != contract::Loss::Unbounded;
+        let exposed =
+            !self.membership.pair.is_protected() && topic.strict().loss != contract::Loss::Unbounded;
         if recent(troubles.broken_at) {
             (TopicState::Broken, troubles.broken_by)
         } else if self.silence(now, stream).is_some() {
@@ -314,8 +315,9 @@ impl Broker {
     /// Whether its publisher or a subscriber passes through the backup: should that fail, it is cut off.
     fn hangs_by_the_backup(&self, stream: &Stream, topic: &Topic) -> bool {
         let relayed = |link: Option<LinkId>| link.is_some_and(|link| link.channel().is_some());
-        let session =
-            |index: &crate::store::ids::SessionId| self.sessions.get(*index).and_then(|session| session.link);
+        let session = |index: &crate::store::ids::SessionId| {
+            self.store.sessions.get(*index).and_then(|session| session.link)
+        };
         relayed(stream.record.source) || topic.subscribers.iter().any(|index| relayed(session(index)))
     }
 

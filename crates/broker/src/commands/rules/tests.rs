@@ -43,8 +43,8 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
         let after = fast().retain(9).deadline(Span::millis(20)).size(300);
         let changed = broker.change_topics(NOW, vec![rule("a/#", after)], &mut out).unwrap();
         assert_eq!(changed, [Changed { topic: "a/1".into(), before, after }]);
-        let (stream, topic) = broker.table.pair(StreamId(0)).unwrap();
-        assert_eq!((topic.contract, topic.plan), (after, broker.admission.plan(&after).unwrap()));
+        let (stream, topic) = broker.store.table.pair(StreamId(0)).unwrap();
+        assert_eq!((topic.contract, topic.plan), (after, broker.promises.admission.plan(&after).unwrap()));
         assert!(stream.ring.is_reserved() && stream.ring.slots() >= 11 && stream.ring.payload_max() >= 300);
         let there: Vec<&[u8]> = stream
             .ring
@@ -53,13 +53,13 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
             .map(|(_, it)| it)
             .collect();
         assert_eq!(there, payloads);
-        assert_eq!(broker.table.pair(StreamId(1)).unwrap().1.contract, before, "nobody meant this one");
+        assert_eq!(broker.store.table.pair(StreamId(1)).unwrap().1.contract, before, "nobody meant this one");
         assert!(broker.change_topics(NOW, vec![rule("a/#", after)], &mut out).unwrap().is_empty());
         assert!(broker.change_topics(NOW, vec![], &mut out).unwrap().is_empty(), "it keeps what it has");
         assert!(broker.find_contract("a/2", None).is_err());
         (0..2).for_each(|index| broker.drop_stream(StreamId(index), &mut out));
-        assert_eq!(broker.memory.used(), 0, "all memory is given back");
-        assert_eq!(broker.admission.utilisation(), 0.0, "and all time");
+        assert_eq!(broker.store.memory.used(), 0, "all memory is given back");
+        assert_eq!(broker.promises.admission.utilisation(), 0.0, "and all time");
     }
 }
 
@@ -68,20 +68,20 @@ fn a_long_name_takes_memory_once_for_all_its_streams_and_gives_it_back() {
     let long = "x".repeat(contract::TOPIC_BYTES_MAX);
     for contract in [fast(), fast().best_effort()] {
         let (mut broker, mut out) = carrying(&["a"], contract);
-        let one = broker.memory.used();
+        let one = broker.store.memory.used();
         let take = |broker: &mut Broker, out: &mut Alone, name: &str| {
             let publisher = Publisher { name, incarnation: 1, link: None, made: None, gapless: true };
             broker.take_stream(NOW, &long, contract, &publisher, true, out).map_err(|denial| denial.text)
         };
         let streams = ["p", "q"].map(|name| take(&mut broker, &mut out, name).unwrap());
-        assert_eq!(broker.memory.used(), 3 * one + crate::store::memory::name_bytes(&long));
+        assert_eq!(broker.store.memory.used(), 3 * one + crate::store::memory::name_bytes(&long));
         broker.drop_stream(streams[0], &mut out);
-        assert_eq!(broker.memory.used(), 2 * one + crate::store::memory::name_bytes(&long));
+        assert_eq!(broker.store.memory.used(), 2 * one + crate::store::memory::name_bytes(&long));
         broker.drop_stream(streams[1], &mut out);
-        assert_eq!(broker.memory.used(), one);
+        assert_eq!(broker.store.memory.used(), one);
         broker.settings.limits.store_bytes = one + crate::store::memory::name_bytes(&long);
         assert!(take(&mut broker, &mut out, "p").is_err(), "there is no memory for it");
-        assert_eq!(broker.memory.used(), one);
+        assert_eq!(broker.store.memory.used(), one);
     }
 }
 
@@ -91,20 +91,21 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
     broker.settings.schedulability = true;
     let slow = contract::admission::Costs::of_messages(Span::millis(2), Span::millis(2), Span::millis(2));
     let supply = contract::Supply { share_ppm: 900_000, blocking: Span::ZERO };
-    broker.admission = contract::Admission::new(Default::default(), Default::default(), slow, supply);
-    for (_, topic) in broker.table.topics() {
-        broker.admission.count(&topic.plan, &topic.contract, topic.receivers());
+    broker.promises.admission =
+        contract::Admission::new(Default::default(), Default::default(), slow, supply);
+    for (_, topic) in broker.store.table.topics() {
+        broker.promises.admission.count(&topic.plan, &topic.contract, topic.receivers());
     }
     let harmless = || rule("b", fast().deadline(Span::millis(9)));
     let refused = |broker: &mut Broker, bad: Contract, words: &str| {
-        let before = broker.admission.utilisation();
+        let before = broker.promises.admission.utilisation();
         let rules = vec![harmless(), rule("a", bad)];
         let error = broker.would_change(&rules).unwrap_err();
         assert!(error.contains(words), "{error}");
         assert_eq!(broker.change_topics(NOW, rules, &mut Alone::default()).unwrap_err(), error);
         assert!(broker.settings.topics.is_empty() && broker.rule_of("b").is_none());
-        assert!(broker.table.topics().all(|(_, topic)| topic.contract == fast()));
-        assert_eq!(broker.admission.utilisation(), before);
+        assert!(broker.store.table.topics().all(|(_, topic)| topic.contract == fast()));
+        assert_eq!(broker.promises.admission.utilisation(), before);
     };
     refused(&mut broker, fast().retain(0).tolerate(0), "`a`");
     refused(
@@ -115,10 +116,10 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
     refused(&mut broker, fast().retain(1_000), "limits.ring_slots_max = 64");
     refused(&mut broker, fast().size(4_000_000_000), "bytes more would have to be reserved");
     refused(&mut broker, fast().confirmed(), "confirm = false");
-    broker.table.stream_mut(StreamId(0)).unwrap().record.asked = true;
-    broker.table.stream_mut(StreamId(0)).unwrap().record.source = Some(LinkId(1));
+    broker.store.table.stream_mut(StreamId(0)).unwrap().record.asked = true;
+    broker.store.table.stream_mut(StreamId(0)).unwrap().record.source = Some(LinkId(1));
     refused(&mut broker, fast().deadline(Span::millis(9)), "states a contract itself");
-    broker.table.stream_mut(StreamId(0)).unwrap().record.source = None;
+    broker.store.table.stream_mut(StreamId(0)).unwrap().record.source = None;
     let changed = broker.change_topics(NOW, vec![harmless()], &mut out).unwrap();
     assert_eq!(changed.len(), 1);
 }
@@ -127,9 +128,9 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
 #[test]
 fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     let (mut broker, mut out) = carrying(&["a"], fast());
-    let index = broker.table.find_topic("a").unwrap();
-    broker.pair.be_deposed(NOW);
-    broker.pair.join(NOW, LinkId(1));
+    let index = broker.store.table.find_topic("a").unwrap();
+    broker.membership.pair.be_deposed(NOW);
+    broker.membership.pair.join(NOW, LinkId(1));
     let rules = vec![rule("a", fast().retain(12))];
     assert!(broker.change_topics(NOW, rules, &mut out).unwrap().is_empty(), "its primary has to say so");
     let impossible = vec![rule("a", fast().retain(0).tolerate(0))];
@@ -137,10 +138,10 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     let copy = Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
     broker.keep_copy(NOW, StreamId(0), &copy, &mut out);
     assert!(broker.follow_contract(NOW, index, fast().retain(8), &mut out));
-    let (stream, topic) = broker.table.pair(StreamId(0)).unwrap();
+    let (stream, topic) = broker.store.table.pair(StreamId(0)).unwrap();
     assert_eq!(topic.contract.retain, 8);
     assert!(stream.ring.find(0).is_some());
-    broker.table.stream_mut(StreamId(0)).unwrap().record.admitted = false;
+    broker.store.table.stream_mut(StreamId(0)).unwrap().record.admitted = false;
     assert!(!broker.follow_contract(NOW, index, fast().retain(9), &mut out), "a client only asked for it");
 }
 
@@ -149,12 +150,12 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
 fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more_from_now_on() {
     let copied = fast().retain(5).deadline(Span::millis(20));
     let (mut broker, mut out) = carrying(&["a"], copied);
-    let before = broker.table.pair(StreamId(0)).unwrap().1.plan;
+    let before = broker.store.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(before.replicate);
     let after = copied.retain(9).deadline(Span::millis(30));
-    assert!(!broker.admission.plan(&after).unwrap().replicate);
+    assert!(!broker.promises.admission.plan(&after).unwrap().replicate);
     broker.change_topics(NOW, vec![rule("a", after)], &mut out).unwrap();
-    let plan = broker.table.pair(StreamId(0)).unwrap().1.plan;
+    let plan = broker.store.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(
         plan.replicate
             && plan.pseudo.replication == before.pseudo.replication
@@ -162,12 +163,12 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
     );
     // Its next life has heard of it from the beginning.
     broker.drop_stream(StreamId(0), &mut out);
-    assert_eq!(broker.admission.utilisation(), 0.0);
+    assert_eq!(broker.promises.admission.utilisation(), 0.0);
     let publisher = Publisher { name: "p", incarnation: 2, link: None, made: None, gapless: true };
     let contract = broker.find_contract("a", None).unwrap_or_else(|denial| panic!("{}", denial.text));
     let index = broker.take_stream(NOW, "a", contract, &publisher, true, &mut out);
     let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));
-    assert!(!broker.table.pair(index).unwrap().1.plan.replicate);
+    assert!(!broker.store.table.pair(index).unwrap().1.plan.replicate);
 }
 
 /// What waits for its last safe moment must not be forgotten when that is another one.
@@ -175,22 +176,30 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
 fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
     let contract = fast().retain(5).deadline(Span::millis(20));
     let (mut broker, mut out) = carrying(&["a"], contract);
-    assert!(broker.table.pair(StreamId(0)).unwrap().1.plan.replicate);
-    broker.pair.accept_backup(NOW, LinkId(1), false);
+    assert!(broker.store.table.pair(StreamId(0)).unwrap().1.plan.replicate);
+    broker.membership.pair.accept_backup(NOW, LinkId(1), false);
     for seq in 0..3 {
         store(&mut broker, &mut out, StreamId(0), seq, b"x");
     }
     let jobs = |broker: &mut Broker| {
         let mut jobs = 0;
-        while let Some(job) = broker.queue.pop() {
+        while let Some(job) = broker.work.queue.pop() {
             jobs += usize::from(job.kind() == JobKind::Replicate);
         }
         jobs
     };
     // As if they had been planned lazily, but for one that has been copied.
     assert_eq!(jobs(&mut broker), 3);
-    let ticket = broker.table.stream(StreamId(0)).unwrap().ring.find(1).unwrap();
-    broker.table.stream_mut(StreamId(0)).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
+    let ticket = broker.store.table.stream(StreamId(0)).unwrap().ring.find(1).unwrap();
+    broker
+        .store
+        .table
+        .stream_mut(StreamId(0))
+        .unwrap()
+        .ring
+        .slot_mut(ticket)
+        .unwrap()
+        .set(SlotFlags::REPLICATED);
     broker.change_topics(NOW, vec![rule("a", contract.deadline(Span::millis(19)))], &mut out).unwrap();
     assert_eq!(jobs(&mut broker), 2);
 }
@@ -199,12 +208,20 @@ fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
 #[test]
 fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
-    assert!(!broker.table.pair(StreamId(0)).unwrap().1.plan.replicate);
+    assert!(!broker.store.table.pair(StreamId(0)).unwrap().1.plan.replicate);
     store(&mut broker, &mut out, StreamId(0), 0, b"x");
-    let ticket = broker.table.stream(StreamId(0)).unwrap().ring.find(0).unwrap();
-    broker.table.stream_mut(StreamId(0)).unwrap().ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
+    let ticket = broker.store.table.stream(StreamId(0)).unwrap().ring.find(0).unwrap();
+    broker
+        .store
+        .table
+        .stream_mut(StreamId(0))
+        .unwrap()
+        .ring
+        .slot_mut(ticket)
+        .unwrap()
+        .set(SlotFlags::REPLICATED);
     broker.copy_again(StreamId(0));
-    let slot = broker.table.stream(StreamId(0)).unwrap().ring.slot(ticket).unwrap();
+    let slot = broker.store.table.stream(StreamId(0)).unwrap().ring.slot(ticket).unwrap();
     assert!(slot.flags.has(SlotFlags::REPLICATED));
 }
 
@@ -212,7 +229,7 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
 #[test]
 fn a_change_that_needs_no_more_room_is_taken_although_there_was_too_little_before() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
-    let (stream, topic) = broker.table.pair(StreamId(0)).unwrap();
+    let (stream, topic) = broker.store.table.pair(StreamId(0)).unwrap();
     let slots = broker.ring_slots(&topic.contract, &topic.plan, topic.processing);
     assert!(slots > 4 && stream.ring.slots() >= slots);
     broker.settings.limits.ring_slots_max = slots - 2;
