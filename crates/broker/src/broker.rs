@@ -10,6 +10,7 @@ use crate::membership::pair::{Copies, Decision, News};
 use crate::membership::reign::Beginning;
 use crate::outputs::Outputs;
 use crate::settings::{Limits, Policy, Replication, Settings};
+use crate::steps::announce::announce;
 use crate::steps::work::Work;
 use crate::store::Store;
 use crate::store::links::{Link, Party};
@@ -656,7 +657,7 @@ impl Broker {
     pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
         let Some((stream, topic)) = self.store.table.pair(index) else { return };
         let Some(state) = self.store.links.get_mut(link) else { return };
-        crate::commands::register::announce(state, link, index, stream, topic, Stream::next_seq, out);
+        announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }
 

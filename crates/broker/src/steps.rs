@@ -1,5 +1,6 @@
 //! A message's way: it arrives, is dispatched, copied, processed, and leaves.
 
+pub(crate) mod announce;
 pub(crate) mod arrive;
 pub(crate) mod departures;
 pub(crate) mod last;

@@ -6,7 +6,7 @@ use crate::commands::tasks::{LINKS_PER_UNIT, TEST_UNITS};
 use crate::outputs::Outputs;
 use crate::settings::Replication;
 use crate::store::ids::{SessionId, TopicId};
-use crate::store::links::{Link, Party};
+use crate::store::links::Party;
 use crate::store::memory::name_bytes;
 use crate::store::numbers::NO_STREAM;
 use crate::store::queue::JobKind;
@@ -18,36 +18,7 @@ use contract::{
     Contract, Plan, Refusal, Remedies, Span, StreamId, TOPIC_BYTES_SHOWN, Time, TopicName, invariant,
     shortened,
 };
-use wire::{Announce, Effects, FarewellReason, Frame, LinkId, Register, Verdict};
-
-/// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
-#[inline]
-pub(crate) fn announce(
-    state: &mut Link,
-    link: LinkId,
-    index: StreamId,
-    stream: &Stream,
-    topic: &Topic,
-    next_seq: impl FnOnce(&Stream) -> u64,
-    out: &mut impl Effects,
-) {
-    if state.announced.insert(index) {
-        let next_seq = next_seq(stream);
-        out.send(
-            link,
-            &Frame::Announce(Announce {
-                stream: index.0,
-                incarnation: stream.record.incarnation,
-                next_seq,
-                contract: topic.contract,
-                gapless: stream.record.gapless,
-                class: topic.class,
-                topic: topic.name.as_str(),
-                publisher: &stream.record.publisher,
-            }),
-        );
-    }
-}
+use wire::{Announce, FarewellReason, Frame, LinkId, Register, Verdict};
 
 /// Why a stream is not carried: for the publisher, and in words.
 pub(crate) struct Denial {

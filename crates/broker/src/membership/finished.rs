@@ -15,9 +15,9 @@
 //! Source: the delivered numbers that ride on batches (ARREC §4.5.2).
 
 use crate::broker::Broker;
-use crate::commands::register;
 use crate::membership::Membership;
 use crate::outputs::Outputs;
+use crate::steps::announce::announce;
 use crate::store::Store;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Stream;
@@ -69,7 +69,7 @@ impl Broker {
             if !is_retained(seq, stream.next_seq, topic.contract.retain) {
                 continue;
             }
-            register::announce(state, partner, index, stream, topic, Stream::next_seq, out);
+            announce(state, partner, index, stream, topic, Stream::next_seq, out);
             out.send_mark(partner, MarkKind::Prune, Mark { stream: index.0, seq });
             if let Some(slot) = stream.ring.slot_mut(ticket) {
                 slot.set(SlotFlags::PRUNED);

@@ -1,11 +1,11 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
 use crate::broker::Broker;
-use crate::commands::register;
 use crate::commands::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::membership::Membership;
 use crate::membership::pair::Partner;
 use crate::outputs::Outputs;
+use crate::steps::announce::announce;
 use crate::steps::last::Last;
 use crate::steps::work::Work;
 use crate::store::Store;
@@ -91,7 +91,7 @@ impl Broker {
                 && !state.closing
             {
                 let expected = |stream: &Stream| session.expects(stream, seq);
-                register::announce(state, link, job.stream, stream, topic, expected, out);
+                announce(state, link, job.stream, stream, topic, expected, out);
                 out.send_message(link, MessageKind::Deliver, &message);
                 continue;
             }
@@ -225,7 +225,7 @@ impl Broker {
         let Some(state) = links.get_mut(partner.link) else {
             return invariant!("a backup has a link", false);
         };
-        register::announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
+        announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
         let (seq, created) = (slot.seq, slot.created);
         let flags = slot.marks.only(MessageFlags::TRUTHS);
         let copy = Message { stream: index.0, flags, seq, created, payload };
@@ -372,7 +372,7 @@ impl Broker {
             }
             session.pace.count_sent();
             let expected = |stream: &Stream| session.expects(stream, slot.seq);
-            register::announce(state, link, waiting.stream, stream, topic, expected, out);
+            announce(state, link, waiting.stream, stream, topic, expected, out);
             let flags = heard(slot.marks).with(asking(topic.contract.confirm)).with(sent_again(slot.flags));
             let (payload, _) = wire::trailer(slot.marks, payload);
             let message =

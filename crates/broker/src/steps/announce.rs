@@ -1,0 +1,35 @@
+//! A stream is named on a link before anything is said of it there.
+
+use crate::store::links::Link;
+use crate::store::table::{Stream, Topic};
+use contract::StreamId;
+use wire::{Announce, Effects, Frame, LinkId};
+
+/// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
+#[inline]
+pub(crate) fn announce(
+    state: &mut Link,
+    link: LinkId,
+    index: StreamId,
+    stream: &Stream,
+    topic: &Topic,
+    next_seq: impl FnOnce(&Stream) -> u64,
+    out: &mut impl Effects,
+) {
+    if state.announced.insert(index) {
+        let next_seq = next_seq(stream);
+        out.send(
+            link,
+            &Frame::Announce(Announce {
+                stream: index.0,
+                incarnation: stream.record.incarnation,
+                next_seq,
+                contract: topic.contract,
+                gapless: stream.record.gapless,
+                class: topic.class,
+                topic: topic.name.as_str(),
+                publisher: &stream.record.publisher,
+            }),
+        );
+    }
+}
