@@ -151,6 +151,16 @@ impl Broker {
         self.membership.pair.doubt();
     }
 
+    /// Messages that have arrived, and those that have been dispatched, since the process started.
+    pub fn traffic(&self) -> (u64, u64) {
+        (self.watch.stats.arrived, self.watch.stats.dispatched)
+    }
+
+    /// When the process started.
+    pub fn started(&self) -> Time {
+        self.settings.started
+    }
+
     /// Whether it stands by for the broker on this link.
     pub fn follows(&self, link: LinkId) -> bool {
         self.membership.pair.primary_link() == Some(link)

@@ -6,8 +6,11 @@ use crate::settings::Settings;
 use contract::{Admission, Filters};
 use wire::limits::CLIENT_POLL;
 
+pub(crate) mod binding;
+pub(crate) mod counting;
 pub(crate) mod crowd;
 pub(crate) mod guests;
+pub(crate) mod implied;
 pub(crate) mod needs;
 pub(crate) mod register;
 pub(crate) mod rules;

@@ -11,6 +11,8 @@ mod store;
 mod watch;
 
 pub use broker::{Broker, Occupancy};
+pub use commands::counting::Unkept;
+pub use commands::implied::without_contract;
 pub use commands::needs::Other;
 pub use commands::rules::Changed;
 pub use commands::tasks::UNITS_PER_SLICE;
@@ -21,7 +23,7 @@ pub use outputs::{
     Routes, RoutesNowhere,
 };
 pub use settings::{Bound, Detection, Limits, Policy, Replication, Settings, TopicRule};
-pub use steps::posting::{Posted, Route, Unkept, Unposted, without_contract};
+pub use steps::posting::{Posted, Route, Unposted};
 pub use steps::process::{Outcome, Processed};
 pub use store::results::Processing;
 pub use watch::alarms::{Alarms, is_alarm};

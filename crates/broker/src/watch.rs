@@ -3,6 +3,7 @@
 use crate::settings::Settings;
 use crate::watch::silence::Silences;
 use crate::watch::status::Stats;
+use contract::Span;
 
 pub(crate) mod accounts;
 pub(crate) mod alarms;
@@ -15,6 +16,9 @@ pub(crate) mod silence;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod throttle;
+
+/// The same trouble is told so often at most.
+pub(crate) const TELL_EVERY: Span = Span::secs(60);
 
 /// What a broker has counted since its process started.
 #[derive(Clone)]

@@ -9,7 +9,6 @@ use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
 use crate::store::memory::name_bytes;
 use crate::store::numbers::NO_STREAM;
-use crate::store::queue::JobKind;
 use crate::store::results::Processing;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::{BestEffort, Record, Stream, Times, Topic};
@@ -814,41 +813,5 @@ impl Broker {
         if from_primary {
             self.drop_stream(index, out);
         }
-    }
-
-    /// The messages of a stream that a new backup must have: all that have not been dispatched.
-    /// Returns how many slots were looked at.
-    pub(crate) fn copy_again(&mut self, index: StreamId) -> usize {
-        self.copy_undispatched(index, true)
-    }
-
-    /// The same of those that the backup does not have yet.
-    pub(crate) fn copy_rest(&mut self, index: StreamId) -> usize {
-        self.copy_undispatched(index, false)
-    }
-
-    fn copy_undispatched(&mut self, index: StreamId, anew: bool) -> usize {
-        let everything = self.copies_everything();
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else { return 0 };
-        let copied = topic.plan.replicate || everything;
-        let never =
-            self.settings.replication == Replication::RetransmissionOnly || stream.record.made_of.is_some();
-        if !copied || never {
-            return 0;
-        }
-        let slots = stream.ring.slots();
-        let tickets = stream.ring.tickets();
-        for ticket in tickets {
-            let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
-            if anew && !slot.flags.has(SlotFlags::DISPATCHED) {
-                slot.clear(SlotFlags::REPLICATED);
-            }
-            if slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::REPLICATED)) {
-                continue;
-            }
-            let deadline = slot.created + topic.plan.pseudo.replication;
-            self.work.queue.push(JobKind::Replicate, deadline, topic.contract.priority, index, ticket);
-        }
-        slots
     }
 }

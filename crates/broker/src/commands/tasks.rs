@@ -11,6 +11,7 @@
 //! again when no topic knows it any more.
 
 use crate::broker::Broker;
+use crate::commands::counting::Counting;
 use crate::commands::needs::Other;
 use crate::commands::subscribe::Subscribing;
 use crate::outputs::Outputs;
@@ -54,7 +55,7 @@ pub(crate) enum Task {
     /// Other graphs of operators: topics from here on are bound anew, then results are looked at of streams from here on.
     Rebind { topic: usize, stream: usize },
     /// A subscriber of another protocol comes or goes.
-    Count(crate::steps::posting::Counting),
+    Count(Counting),
 }
 
 /// Commands that go on, and what they have taken and found so far.
@@ -197,6 +198,19 @@ impl Broker {
             self.store.sessions.release(session);
         }
         (used, filters.is_empty())
+    }
+
+    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
+    /// slow gets nothing that has waited too long.
+    pub(crate) fn send_deferred(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
+        if let Some(session) = self.store.sessions.get_mut(index).filter(|session| session.best_effort) {
+            return self.work.last.call(index, session);
+        }
+        let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
+        if !self.tasks.waiting.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out)
+        {
+            self.begin(now, Task::Send { session: index }, out);
+        }
     }
 
     /// Takes a session out of the topics of a filter, unless it wants them for another one. Returns how many units that took, and whether

@@ -10,6 +10,7 @@
 use crate::broker::Broker;
 use crate::outputs::Outputs;
 use crate::store::table::Topic;
+use crate::watch::TELL_EVERY;
 use crate::watch::events::Event;
 use contract::{Span, Time};
 use wire::{Evidence, LinkId};
@@ -59,8 +60,6 @@ pub(crate) struct Thin {
     pub(crate) wait: Span,
 }
 
-/// The same trouble is told so often at most.
-pub(crate) const TELL_EVERY: Span = Span::secs(60);
 /// A way between the brokers that takes so much longer than planned is no trouble worth a word: a thread may be woken so late.
 const FAR_MIN: Span = Span::millis(1);
 /// Streams at risk are looked for so often at most.

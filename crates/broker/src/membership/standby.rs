@@ -66,7 +66,7 @@ impl Broker {
         let limit = self.settings.limits.sync_backlog_bytes;
         while next < streams && used < units && (next < least || out.backlog(link) < limit) {
             self.announce(link, next, out);
-            used += self.prune_again(next, link, out);
+            used += self.prune_again(next, link, out) / SLOTS_PER_UNIT;
             used += 1 + self.copy_again(next) / SLOTS_PER_UNIT;
             next.0 += 1;
         }

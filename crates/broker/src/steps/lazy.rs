@@ -30,7 +30,6 @@
 //! and pruning what is settled after its copy has left (`run.rs`).
 
 use crate::broker::Broker;
-use crate::membership::partner::TELL_EVERY;
 use crate::outputs::Outputs;
 use crate::settings::Replication;
 use crate::steps::work::Work;
@@ -38,6 +37,7 @@ use crate::store::Store;
 use crate::store::copying::{Copying, UNARMED};
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
+use crate::watch::TELL_EVERY;
 use crate::watch::events::Event;
 use contract::{Lazy, Mutant, Span, StreamId, Ticket, Time, invariant};
 use hdrhistogram::Histogram;

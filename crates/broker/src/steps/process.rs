@@ -9,20 +9,14 @@
 //! A result has the number of the message that it stands for, so a subscriber recognises one that is made again.
 
 use crate::broker::Broker;
-use crate::commands::register::{Denial, Publisher};
-use crate::commands::tasks::{SLOTS_PER_UNIT, Task};
 use crate::outputs::Outputs;
 use crate::steps::arrive::CLOCK_AHEAD_MAX;
 use crate::steps::work::Work;
 use crate::store::Store;
-use crate::store::ids::TopicId;
 use crate::store::queue::JobKind;
-use crate::store::results::{Processing, ResultStream};
 use crate::store::ring::SlotFlags;
 use crate::store::table::{Stream, Topic};
-use crate::watch::events::Event;
-use contract::{Contract, Loss, Mutant, Plan, Receipt, Span, StreamId, Time, invariant};
-use wire::limits::NAME_BYTES_MAX;
+use contract::{Mutant, Receipt, Span, StreamId, Time, invariant};
 use wire::{Concern, LinkId, Message, MessageFlags};
 
 /// A message on its way to operators.
@@ -63,20 +57,6 @@ pub struct Outcome<'a> {
     pub payload: &'a [u8],
     /// What is to be released when it has been dispatched.
     pub lineage: u32,
-}
-
-/// A result without a deadline of its own is dispatched as if it were due so long after the newest reading.
-const WITHOUT_DEADLINE: Span = Span::secs(1);
-/// Between two attempts to have a refused stream of results carried.
-const ASK_AGAIN: Span = Span::secs(1);
-
-/// Why a loss number for these results cannot be kept, if it cannot: what is lost cannot be told from what was never made.
-fn uncountable(result: &Outcome<'_>, contract: &Contract) -> Option<Denial> {
-    let gaps = result.gaps.filter(|_| contract.loss != Loss::Unbounded)?;
-    Some(Denial::from(format!(
-        "its results have gaps of their own, since {gaps}, so that losses in a row cannot be counted: say loss = \"unbounded\" for this topic, or \
-         let each message have a result"
-    )))
 }
 
 impl Broker {
@@ -186,207 +166,6 @@ impl Broker {
         }
     }
 
-    /// The operators have changed: asks for every topic anew whether its messages are processed, in slices. Until its turn has come,
-    /// a topic feeds what it has fed before.
-    pub fn rebind(&mut self, now: Time, out: &mut impl Outputs) {
-        if Mutant::KeepBindings.is_on() {
-            return;
-        }
-        self.tasks.waiting.retain(|task| !matches!(task, Task::Rebind { .. }));
-        self.begin(now, Task::Rebind { topic: 0, stream: 0 }, out);
-    }
-
-    /// Binds further topics anew, and then ends results that have lost their outputs. Returns how many units of work that was, and
-    /// whether it was all.
-    pub(crate) fn go_on_binding(
-        &mut self,
-        now: Time,
-        topic: &mut usize,
-        stream: &mut usize,
-        units: usize,
-        out: &mut impl Outputs,
-    ) -> (usize, bool) {
-        let mut used = 0;
-        while used < units && *topic < self.store.table.topics.len() {
-            used += 1 + self.bind_again(now, TopicId(*topic as u32), out) / SLOTS_PER_UNIT;
-            *topic += 1;
-        }
-        while used < units && *stream < self.store.table.streams.len() {
-            used += 1;
-            self.retire_lost_results(now, StreamId(*stream as u32), out);
-            *stream += 1;
-        }
-        let all = *topic >= self.store.table.topics.len() && *stream >= self.store.table.streams.len();
-        if all {
-            self.look_at_crowd(now, out);
-        }
-        (used, all)
-    }
-
-    /// Binds a topic anew. Returns how many slots its streams have.
-    fn bind_again(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) -> usize {
-        let Some(mut topic) = self.store.table.topic_mut(index).filter(|topic| !topic.made) else { return 0 };
-        let bound = out.bind(topic.name.as_str());
-        let before = std::mem::replace(&mut topic.processing, bound);
-        drop(topic);
-        if let Some(before) = before {
-            out.unbind(before.handle);
-        }
-        if Processing::of(before) != Processing::of(bound) {
-            self.plan_again(index);
-        }
-        self.fit_rings(now, index, out);
-        let Some(topic) = self.store.table.topic(index) else {
-            return invariant!("fitting rings ends no topic", 0);
-        };
-        let streams = topic.streams.iter().filter_map(|stream| self.store.table.stream(*stream));
-        streams.map(|stream| stream.ring.slots()).sum()
-    }
-
-    /// Results made of this stream whose outputs are gone end, so that others may publish on their topics.
-    fn retire_lost_results(&mut self, now: Time, origin: StreamId, out: &mut impl Outputs) {
-        let Some(stream) =
-            self.store.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
-        else {
-            return;
-        };
-        let (kept, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut stream.record.results)
-            .into_iter()
-            .partition(|known| out.has_output(known.output));
-        stream.record.results = kept;
-        for made in lost.into_iter().filter_map(|known| known.stream) {
-            let made_of = self.store.table.stream(made).and_then(|stream| stream.record.made_of);
-            if made_of == Some(origin) {
-                if let Some(made) = self.store.table.stream_mut(made) {
-                    made.record.made_of = None;
-                }
-                self.retire(now, made, out);
-            }
-        }
-    }
-
-    /// A topic's plan where its messages are processed, or are not any more.
-    fn plan_again(&mut self, index: TopicId) {
-        let Some(topic) = self.store.table.topic(index) else {
-            return invariant!("a topic that was bound anew is there");
-        };
-        let Ok(new) =
-            self.promises.admission.plan_processed(topic.strict(), Processing::of(topic.processing))
-        else {
-            return;
-        };
-        self.set_plan(index, new);
-        self.copy_as_planned(index);
-    }
-
-    /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
-    /// become smaller: what is in them may still be wanted.
-    fn fit_rings(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) {
-        let Some(topic) = self.store.table.topic(index) else {
-            return invariant!("a topic that was bound anew is there");
-        };
-        let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
-        let slots = needed.min(self.settings.limits.ring_slots_max);
-        let mut least = slots;
-        for index in topic.streams.clone() {
-            let Some(stream) = self.store.table.stream_mut(index) else {
-                invariant!("a topic's streams are there");
-                continue;
-            };
-            let growth = stream.ring.grown_bytes(slots).saturating_sub(stream.ring.bytes());
-            stream.ring.allow(slots);
-            if !stream.ring.is_reserved() {
-                // It grows when its messages have to be kept.
-                continue;
-            }
-            if growth == 0 || self.reserve_more(now, growth, out) {
-                self.store.table.stream_mut(index).into_iter().for_each(|stream| stream.ring.grow(slots));
-            }
-            least = least.min(self.store.table.stream(index).map_or(slots, |stream| stream.ring.slots()));
-        }
-        if let Some(topic) = self.store.table.topic(index).filter(|_| least < needed) {
-            out.report(&Event::ShortOfRoom { topic: topic.name.as_str(), kept: least, needed });
-        }
-    }
-
-    /// Gives a topic another plan, and counts its streams anew. Whoever does not ask whether that fits is told soon.
-    pub(crate) fn set_plan(&mut self, index: TopicId, new: Plan) {
-        self.promises.crowd.planned_anew();
-        let Some(topic) = self.store.table.topic(index) else {
-            return invariant!("a topic that gets a plan is there");
-        };
-        let old = topic.plan;
-        let (contract, subscribers) = (topic.contract, topic.receivers());
-        let admitted = topic
-            .streams
-            .iter()
-            .filter(|index| self.store.table.stream(**index).is_some_and(|s| s.record.admitted));
-        for _ in 0..admitted.count() {
-            self.promises.admission.uncount(&old, &contract, subscribers);
-            self.promises.admission.count(&new, &contract, subscribers);
-        }
-        if let Some(mut topic) = self.store.table.topic_mut(index) {
-            topic.plan = new;
-        }
-    }
-
-    /// The stream of these results, made if need be.
-    fn result_stream(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> Option<StreamId> {
-        let (origin, topic) = self.store.table.pair(result.stream)?;
-        if origin.record.incarnation != result.incarnation {
-            return None;
-        }
-        let known = origin.record.results.iter().find(|known| known.output == result.output);
-        if let Some(known) = known {
-            let there = known.stream.and_then(|index| self.store.table.stream(index));
-            let is_its = |stream: &Stream| stream.record.made_of == Some(result.stream);
-            match there.filter(|stream| is_its(stream)) {
-                Some(stream) if stream.record.incarnation == result.incarnation => return known.stream,
-                None if now < known.ask_again => return None,
-                _ => {}
-            }
-        }
-        let name = result_publisher(topic.name.as_str(), &origin.record.publisher);
-        let contract = self.result_contract(result, &topic.contract);
-        let publisher = Publisher {
-            name: &name,
-            incarnation: result.incarnation,
-            link: None,
-            made: Some(result.seq),
-            gapless: result.gaps.is_none(),
-        };
-        let taken = match uncountable(result, &contract) {
-            Some(denial) => Err(denial),
-            None => self.take_stream(now, result.topic, contract, &publisher, true, out),
-        };
-        if let Err(denial) = &taken {
-            out.report(&Event::ResultRefused { topic: result.topic, reason: &denial.text });
-        }
-        let stream = taken.ok();
-        let entry = ResultStream { output: result.output, stream, ask_again: now + ASK_AGAIN };
-        let origin = self.store.table.stream_mut(result.stream)?;
-        origin.record.results.retain(|known| known.output != result.output);
-        origin.record.results.push(entry);
-        let made = self.store.table.stream_mut(stream?)?;
-        made.record.made_of = Some(result.stream);
-        stream
-    }
-
-    /// The configured contract of a topic of results, or what follows from the messages that they are made of.
-    fn result_contract(&self, result: &Outcome<'_>, origin: &Contract) -> Contract {
-        let configured = self.rule_of(result.topic).and_then(|place| self.settings.topics.get(place));
-        if let Some(rule) = configured {
-            return rule.contract;
-        }
-        let deadline = if result.deadline.is_forever() { WITHOUT_DEADLINE } else { result.deadline };
-        let contract = Contract { period: result.period, deadline, confirm: false, ..*origin };
-        if result.gaps.is_none() {
-            contract
-        } else {
-            Contract { loss: Loss::Unbounded, retain: 0, ..contract }
-        }
-    }
-
     /// This broker does not reign any more: what operators have is dispatched again, here or where it is forwarded to. What
     /// they still make of it is not published.
     pub(crate) fn take_back_unprocessed(&mut self, out: &mut impl Outputs) {
@@ -440,26 +219,6 @@ impl Topic {
         let processed = Processed { receipt, incarnation: stream.record.incarnation, message };
         let given = out.process(processing.handle, &processed);
         Some(given && !Mutant::SettleUnprocessed.is_on())
-    }
-}
-
-/// Whose results they are: the topic and the publisher of the messages. A long one is told from others by a checksum.
-fn result_publisher(topic: &str, publisher: &str) -> String {
-    let name = format!("{topic}@{publisher}");
-    if name.len() <= NAME_BYTES_MAX {
-        return name;
-    }
-    // FNV-1a.
-    let sum = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let keep = name.floor_char_boundary(NAME_BYTES_MAX - 17);
-    format!("{}~{sum:016x}", &name[..keep])
-}
-
-impl Denial {
-    pub(crate) fn made(topic: &str) -> Denial {
-        Denial::from(format!("`{topic}` is published by an operator: publish on another topic"))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
 use crate::broker::Broker;
-use crate::commands::tasks::{SLOTS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::membership::Membership;
 use crate::membership::pair::Partner;
 use crate::outputs::Outputs;
@@ -198,105 +197,14 @@ impl Broker {
         }
     }
 
-    /// Copies a message to the backup, unless that is needless by now. Returns whether a copy was written.
-    pub(crate) fn replicate(
-        &mut self,
-        now: Time,
-        index: StreamId,
-        ticket: Ticket,
-        out: &mut impl Outputs,
-    ) -> bool {
-        let Some(partner) = self.membership.pair.backup() else { return false };
-        let Broker {
-            store: Store { table, links, .. },
-            work: Work { departures, .. },
-            watch: Watch { stats, .. },
-            settings,
-            ..
-        } = self;
-        let Some((stream, topic)) = table.pair_mut(index) else { return false };
-        let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
-        let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
-        let dispatched = slot.flags.has(SlotFlags::DISPATCHED) && coordinates;
-        // Results are covered by the messages that they are made of.
-        if dispatched || slot.flags.has(SlotFlags::REPLICATED) || stream.record.made_of.is_some() {
-            return false;
-        }
-        let Some(state) = links.get_mut(partner.link) else {
-            return invariant!("a backup has a link", false);
-        };
-        announce(state, partner.link, index, stream, topic, Stream::next_seq, out);
-        let (seq, created) = (slot.seq, slot.created);
-        let flags = slot.marks.only(MessageFlags::TRUTHS);
-        let copy = Message { stream: index.0, flags, seq, created, payload };
-        out.send_message(partner.link, MessageKind::Replicate, &copy);
-        stats.replicated += 1;
-        stats.replicated_bytes += payload.len() as u64;
-        let due = created + topic.plan.pseudo.replication;
-        if departures.overflow(index, created, true, due.since(now)) && settings.policy.is_by_deadline() {
-            stream.judge_copy(now, created, topic, stats);
-        }
-        if let Some(slot) = stream.ring.slot_mut(ticket) {
-            slot.set(SlotFlags::REPLICATED);
-        }
-        self.answer(index, ticket, out);
-        true
-    }
-
     /// Tells the publisher of a message that it is covered, if it waits for word.
-    fn answer(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
+    pub(crate) fn answer(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
         let slot = self.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot
             && slot.take(SlotFlags::ASKED)
         {
             out.covered(index, slot.seq);
         }
-    }
-
-    /// Sends a message on to the broker that reigns.
-    pub(crate) fn forward(&mut self, link: LinkId, job: Job, out: &mut impl Outputs) {
-        self.forward_slot(link, job.stream, job.ticket, out);
-    }
-
-    /// The same for one that was offered to its subscribers but is not settled.
-    pub(crate) fn forward_slot(
-        &mut self,
-        link: LinkId,
-        index: StreamId,
-        ticket: Ticket,
-        out: &mut impl Outputs,
-    ) {
-        let Some(stream) = self.store.table.stream(index) else { return };
-        let Some(slot) = stream.ring.slot(ticket) else { return };
-        // A result is made again where the messages go that it is made of.
-        if slot.flags.has(SlotFlags::DISPATCHED)
-            || stream.record.made_of.is_some()
-            || slot.flags.has(SlotFlags::FORWARDED)
-            || Mutant::DropStrays.is_on()
-        {
-            return;
-        }
-        self.announce(link, index, out);
-        let Some(stream) = self.store.table.stream_mut(index) else {
-            return invariant!("naming a stream does not end it");
-        };
-        let Some((slot, payload)) = stream.ring.message(ticket) else {
-            return invariant!("naming a stream takes no message away");
-        };
-        let (seq, created) = (slot.seq, slot.created);
-        let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
-        let message = Message { stream: index.0, flags, seq, created, payload };
-        out.send_message(link, MessageKind::Forward, &message);
-        self.watch.stats.forwarded += 1;
-        if let Some(slot) = stream.ring.slot_mut(ticket) {
-            slot.set(SlotFlags::FORWARDED);
-            if Mutant::SettleForwarded.is_on() {
-                slot.set(SlotFlags::DISPATCHED);
-            }
-            self.work.forwarded_after_poll = Some(self.membership.pair.poll_number());
-        }
-        // The successor has it, and what its publisher is told goes there as well.
-        self.answer(index, ticket, out);
     }
 
     /// A subscriber confirms that messages have arrived.
@@ -311,19 +219,6 @@ impl Broker {
             };
             let Some(ticket) = stream.ring.find(mark.seq) else { continue };
             self.hand_over(index, ticket, position, out);
-        }
-    }
-
-    /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
-    /// slow gets nothing that has waited too long.
-    pub(crate) fn send_deferred(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        if let Some(session) = self.store.sessions.get_mut(index).filter(|session| session.best_effort) {
-            return self.work.last.call(index, session);
-        }
-        let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
-        if !self.tasks.waiting.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out)
-        {
-            self.begin(now, Task::Send { session: index }, out);
         }
     }
 
@@ -425,27 +320,6 @@ impl Slot {
             stats.pruned += 1;
             out.send_mark(backup.link, MarkKind::Prune, Mark { stream: stream.0, seq: self.seq });
         }
-    }
-}
-
-impl Broker {
-    /// A backup has just been told of this stream. Copies of its messages that were dispatched while it was away, or before it understood
-    /// a word of them, may still be there. Returns how many units that took.
-    pub(crate) fn prune_again(&mut self, index: StreamId, link: LinkId, out: &mut impl Outputs) -> usize {
-        if !self.settings.policy.coordinates() {
-            return 0;
-        }
-        let Some(stream) = self.store.table.stream_mut(index) else { return 0 };
-        for ticket in stream.ring.tickets() {
-            let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
-            let kept = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
-            if slot.flags.has(SlotFlags::DISPATCHED) && kept {
-                slot.set(SlotFlags::PRUNED);
-                self.watch.stats.pruned += 1;
-                out.send_mark(link, MarkKind::Prune, Mark { stream: index.0, seq: slot.seq });
-            }
-        }
-        stream.ring.slots() / SLOTS_PER_UNIT
     }
 }
 

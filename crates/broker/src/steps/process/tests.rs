@@ -1,26 +1,20 @@
 use super::*;
+use crate::commands::register::Publisher;
 use crate::commands::tasks::UNITS_PER_SLICE;
 use crate::membership::pair::Decision;
 use crate::outputs::{Processes, RelaysNothing, RemembersNothing, Reports, RoutesNowhere};
 use crate::settings::{Limits, Settings, TopicRule};
 use crate::store::memory::STREAM_BYTES;
-use crate::watch::events::PromotionCause;
+use crate::store::results::Processing;
+use crate::watch::events::{Event, PromotionCause};
 use crate::watch::status::Survey;
-use contract::NodeId;
 use contract::admission::Costs;
+use contract::{Contract, NodeId};
 use std::ops::Range;
 use wire::{
     Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, MessageKind, Order, PeerIndex,
     Protocol, Secret, Standing,
 };
-
-#[test]
-fn long_names_of_results_stay_apart() {
-    assert_eq!(result_publisher("a/b", "p"), "a/b@p");
-    let long = |end: &str| result_publisher(&format!("{}{end}", "ü".repeat(100)), "p");
-    assert!(long("1").len() <= NAME_BYTES_MAX);
-    assert_ne!(long("1"), long("2"));
-}
 
 /// Nobody listens; operators take every topic, once there are any.
 #[derive(Default)]

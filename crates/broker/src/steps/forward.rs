@@ -1,0 +1,56 @@
+//! What reaches a broker that does not reign goes on to the one that does.
+
+use crate::broker::Broker;
+use crate::outputs::Outputs;
+use crate::store::queue::Job;
+use crate::store::ring::SlotFlags;
+use contract::{Mutant, StreamId, Ticket, invariant};
+use wire::{LinkId, Message, MessageFlags, MessageKind};
+
+impl Broker {
+    /// Sends a message on to the broker that reigns.
+    pub(crate) fn forward(&mut self, link: LinkId, job: Job, out: &mut impl Outputs) {
+        self.forward_slot(link, job.stream, job.ticket, out);
+    }
+
+    /// The same for one that was offered to its subscribers but is not settled.
+    pub(crate) fn forward_slot(
+        &mut self,
+        link: LinkId,
+        index: StreamId,
+        ticket: Ticket,
+        out: &mut impl Outputs,
+    ) {
+        let Some(stream) = self.store.table.stream(index) else { return };
+        let Some(slot) = stream.ring.slot(ticket) else { return };
+        // A result is made again where the messages go that it is made of.
+        if slot.flags.has(SlotFlags::DISPATCHED)
+            || stream.record.made_of.is_some()
+            || slot.flags.has(SlotFlags::FORWARDED)
+            || Mutant::DropStrays.is_on()
+        {
+            return;
+        }
+        self.announce(link, index, out);
+        let Some(stream) = self.store.table.stream_mut(index) else {
+            return invariant!("naming a stream does not end it");
+        };
+        let Some((slot, payload)) = stream.ring.message(ticket) else {
+            return invariant!("naming a stream takes no message away");
+        };
+        let (seq, created) = (slot.seq, slot.created);
+        let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
+        let message = Message { stream: index.0, flags, seq, created, payload };
+        out.send_message(link, MessageKind::Forward, &message);
+        self.watch.stats.forwarded += 1;
+        if let Some(slot) = stream.ring.slot_mut(ticket) {
+            slot.set(SlotFlags::FORWARDED);
+            if Mutant::SettleForwarded.is_on() {
+                slot.set(SlotFlags::DISPATCHED);
+            }
+            self.work.forwarded_after_poll = Some(self.membership.pair.poll_number());
+        }
+        // The successor has it, and what its publisher is told goes there as well.
+        self.answer(index, ticket, out);
+    }
+}
