@@ -1,5 +1,7 @@
 //! The broker as a value: what comes in, and to whom it is given.
 
+mod carry;
+
 use crate::commands::Promises;
 use crate::commands::guests::CLIENT_ROWS;
 use crate::commands::rules;
@@ -9,13 +11,11 @@ use crate::membership::Membership;
 use crate::membership::pair::{Copies, Decision, News};
 use crate::membership::reign::Beginning;
 use crate::outputs::Outputs;
-use crate::settings::{Limits, Policy, Replication, Settings};
-use crate::steps::announce::announce;
+use crate::settings::{Limits, Replication, Settings};
 use crate::steps::work::Work;
 use crate::store::Store;
 use crate::store::links::{Link, Party};
 use crate::store::sessions::Session;
-use crate::store::table::Stream;
 use crate::watch::Watch;
 use crate::watch::events::Event;
 use contract::{Reign, Span, StreamId, Time, invariant};
@@ -250,10 +250,11 @@ impl Broker {
         link.heard = now;
         match (&link.party, frame) {
             (Party::Client { .. }, Frame::Publish(messages)) => {
-                self.arrive(now, from, messages, out);
-                self.tell_untaken(out);
+                let mut steps = self.steps();
+                steps.arrive(now, from, messages, out);
+                steps.tell_untaken(out);
             }
-            (Party::Client { .. }, Frame::Confirm(marks)) => self.confirm(from, marks, out),
+            (Party::Client { .. }, Frame::Confirm(marks)) => self.steps().confirm(from, marks, out),
             (_, Frame::Hello(hello)) => self.welcome(now, from, &hello, out),
             (_, Frame::Farewell(farewell)) => self.part(now, from, farewell.reason, out),
             (Party::Unknown, _) => {
@@ -350,7 +351,7 @@ impl Broker {
             Frame::Forward(messages) if self.membership.pair.primary_link() == Some(from) => {
                 self.keep_copies(now, from, messages, out);
             }
-            Frame::Forward(messages) => self.arrive(now, from, messages, out),
+            Frame::Forward(messages) => self.steps().arrive(now, from, messages, out),
             Frame::PollReply { number } => {
                 self.membership.pair.on_poll_reply(from);
                 let later = self.work.forwarded_after_poll.is_some_and(|poll| number > poll);
@@ -423,7 +424,10 @@ impl Broker {
         if self.has_tasks() || self.membership.telling.goes_on || self.work.last.waits() {
             return Time::ZERO;
         }
-        self.house.next_deadline().min(self.membership.pair.next_deadline()).min(self.next_copy())
+        self.house
+            .next_deadline()
+            .min(self.membership.pair.next_deadline())
+            .min(self.work.next_copy(&self.membership.pair))
     }
 
     /// Does what is due.
@@ -651,23 +655,6 @@ impl Broker {
     /// The place of the configured rule that governs a topic: the first that means it.
     pub(crate) fn rule_of(&self, topic: &str) -> Option<usize> {
         rules::first(&self.promises.rules, topic)
-    }
-
-    /// Whether the baseline policies govern, which copy everything and refuse nothing.
-    pub(crate) fn is_baseline(&self) -> bool {
-        self.settings.policy != Policy::Frame
-    }
-
-    /// Whether topics are copied that need no copies.
-    pub(crate) fn copies_everything(&self) -> bool {
-        self.is_baseline() || matches!(self.settings.replication, Replication::Periodic { .. })
-    }
-
-    /// Names a stream on a link, unless that has been done.
-    pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
-        let Some((stream, topic)) = self.store.table.pair(index) else { return };
-        let Some(state) = self.store.links.get_mut(link) else { return };
-        announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }
 

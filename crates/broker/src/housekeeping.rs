@@ -55,7 +55,7 @@ impl Broker {
         self.house.at = now + INTERVAL;
         self.look_at_partner(now, out);
         self.tell_broken_promises(now, out);
-        self.divide(out);
+        self.steps().divide(out);
         self.look_at_crowd(now, out);
         self.look_at_paces(now, out);
         self.resume_subscribers(now, out);

@@ -316,4 +316,14 @@ impl Settings {
             limits: Limits::default(),
         }
     }
+
+    /// Whether the baseline policies govern, which copy everything and refuse nothing.
+    pub(crate) fn is_baseline(&self) -> bool {
+        self.policy != Policy::Frame
+    }
+
+    /// Whether topics are copied that need no copies.
+    pub(crate) fn copies_everything(&self) -> bool {
+        self.is_baseline() || matches!(self.replication, Replication::Periodic { .. })
+    }
 }

@@ -1,5 +1,12 @@
 //! A message's way: it arrives, is dispatched, copied, processed, and leaves.
 
+use crate::membership::finished::Finished;
+use crate::membership::pair::Pair;
+use crate::settings::Settings;
+use crate::steps::work::Work;
+use crate::store::Store;
+use crate::watch::status::Stats;
+
 pub(crate) mod announce;
 pub(crate) mod arrive;
 pub(crate) mod departures;
@@ -14,3 +21,16 @@ pub(crate) mod room;
 pub(crate) mod run;
 pub(crate) mod share;
 pub(crate) mod work;
+
+/// What a message's way takes: parts of a broker, borrowed for a step or a few. Steps see who reigns and cannot change it, and neither
+/// promise anything nor take it back.
+pub(crate) struct Steps<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) pair: &'a Pair,
+    /// The reign was taken from a primary that was believed dead, and not given.
+    pub(crate) reign_was_taken: bool,
+    pub(crate) finished: &'a mut Finished,
+    pub(crate) store: &'a mut Store,
+    pub(crate) work: &'a mut Work,
+    pub(crate) stats: &'a mut Stats,
+}

@@ -122,7 +122,7 @@ impl Broker {
                 // It grows when its messages have to be kept.
                 continue;
             }
-            if growth == 0 || self.reserve_more(now, growth, out) {
+            if growth == 0 || self.steps().reserve_more(now, growth, out) {
                 self.store.table.stream_mut(index).into_iter().for_each(|stream| stream.ring.grow(slots));
             }
             least = least.min(self.store.table.stream(index).map_or(slots, |stream| stream.ring.slots()));

@@ -9,7 +9,9 @@ use crate::broker::Broker;
 use crate::outputs::Outputs;
 use crate::store::table::Topic;
 use crate::watch::events::Event;
+use contract::admission::Carriers;
 use contract::{BudgetShort, Span, Time};
+use wire::Transport;
 
 /// What the connections have come to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,10 +39,29 @@ impl CrowdLook {
 const TOLD_EVERY: Span = Span::secs(10);
 
 impl Broker {
+    /// How many clients of other protocols share with subscribers, by how their bytes are carried. Admission counts their connections.
+    /// The first of them are served in turn, the second last.
+    pub fn share_with(&mut self, others: [&Carriers<u64>; 2]) {
+        let others = others.map(|others| *others);
+        let before = self.work.part.share_with(others);
+        if before == others {
+            return;
+        }
+        let (io, crowd) = (self.settings.costs.io, self.promises.admission.crowd_mut());
+        for transport in [Transport::Plain, Transport::Tls, Transport::WebSocket, Transport::SecureWebSocket]
+        {
+            for (last, (before, now)) in [false, true].into_iter().zip(before.iter().zip(&others)) {
+                let io = transport.of(&io).served(last);
+                crowd.remove(io, *transport.of(before));
+                crowd.add(io, *transport.of(now));
+            }
+        }
+    }
+
     /// Looks again where clients have come or gone, or plans have changed, and tells.
     pub(crate) fn look_at_crowd(&mut self, now: Time, out: &mut impl Outputs) {
         let checked =
-            self.membership.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+            self.membership.pair.is_primary() && self.settings.schedulability && !self.settings.is_baseline();
         if !checked || !self.settings.replication.keeps_contracts() {
             // A backup looks when it reigns.
             (self.promises.crowd.takes, self.promises.crowd.budget_short, self.promises.crowd.planned_anew) =

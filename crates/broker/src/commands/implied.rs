@@ -3,6 +3,7 @@
 use crate::broker::Broker;
 use crate::commands::register::{Denial, Publisher};
 use crate::outputs::Outputs;
+use crate::steps::posting::Unposted;
 use crate::steps::process::Outcome;
 use crate::store::results::ResultStream;
 use crate::store::table::Stream;
@@ -17,8 +18,29 @@ const WITHOUT_DEADLINE: Span = Span::secs(1);
 const ASK_AGAIN: Span = Span::secs(1);
 
 impl Broker {
+    /// The stream of what a client of another protocol publishes, made if need be.
+    pub(crate) fn posted_stream(
+        &mut self,
+        now: Time,
+        posting: &Posting<'_>,
+        out: &mut impl Outputs,
+    ) -> Result<StreamId, Unposted> {
+        match posting.hint.filter(|index| self.is_stream_of(*index, posting)) {
+            Some(index) => Ok(index),
+            None => self.open_posted(now, posting, out).map_err(|denial| Unposted::Refused(denial.text)),
+        }
+    }
+
+    fn is_stream_of(&self, index: StreamId, posting: &Posting<'_>) -> bool {
+        self.store.table.pair(index).is_some_and(|(stream, topic)| {
+            &*stream.record.publisher == posting.publisher
+                && topic.name.as_str() == posting.topic
+                && stream.record.admitted
+        })
+    }
+
     /// The stream of a client of another protocol, made if need be.
-    pub(crate) fn open_posted(
+    fn open_posted(
         &mut self,
         now: Time,
         posting: &Posting<'_>,

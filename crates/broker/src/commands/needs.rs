@@ -136,7 +136,7 @@ impl Broker {
                 stream.copying = Default::default();
             }
             if self.membership.pair.backup().is_some() {
-                self.copy_rest(stream);
+                self.steps().copy_rest(stream);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::outputs::Outputs;
 use crate::settings::Replication;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
-use crate::store::memory::name_bytes;
+use crate::store::memory::{Need, name_bytes};
 use crate::store::numbers::NO_STREAM;
 use crate::store::results::Processing;
 use crate::store::ring::{Slot, SlotFlags};
@@ -206,7 +206,7 @@ impl Broker {
             return Err(refusal);
         }
         if let Some(partner) = self.membership.pair.backup() {
-            self.announce(partner.link, index, out);
+            self.steps().announce(partner.link, index, out);
         }
         Ok(index)
     }
@@ -255,7 +255,7 @@ impl Broker {
             link.numbers.unbind(index);
         }
         if let Some(link) = partner {
-            self.announce(link, index, out);
+            self.steps().announce(link, index, out);
         }
         if first {
             out.report(&Event::Reincarnated { client: publisher.name });
@@ -325,16 +325,17 @@ impl Broker {
                 limits.ring_slots_max
             )));
         }
-        let need = self.need(&contract, slots, processing.is_some() || publisher.made.is_some());
+        let need =
+            Need::of(&contract, slots, processing.is_some() || publisher.made.is_some(), &self.settings);
         let names = topic.as_ref().err().map_or(0, |(name, _)| name_bytes(name));
-        self.take_memory(now, (need, names), out).map_err(Denial::full)?;
+        self.steps().take_memory(now, (need, names), out).map_err(Denial::full)?;
         let ring = need.ring().continuing(self.store.table.next_ticket().0.into());
         let topic = match topic {
             Ok(topic) => Ok(topic),
             Err((name, processing)) => self.make_topic(name, contract, (plan, strict), processing, publisher),
         };
         let topic = topic.inspect_err(|_| {
-            self.give_memory_back(&ring);
+            self.store.memory.give_back(&ring);
             self.store.memory.names -= names;
         })?;
         // Whoever was there before this process may have published a lot: what that was, and who had it, is not known here.
@@ -424,7 +425,7 @@ impl Broker {
 
     /// Counts the stream's jobs, if they fit.
     pub(crate) fn admit_stream(&mut self, index: StreamId, out: &mut impl Outputs) -> Result<(), Denial> {
-        let trusting = self.is_baseline() || !self.settings.schedulability;
+        let trusting = self.settings.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
         let thin = self.thin_link();
         let Some((stream, topic)) = self.store.table.pair_mut(index) else {
@@ -511,7 +512,8 @@ impl Broker {
         let link = self.settings.links.delay(contract.link).filter(|_| contract.confirm);
         let longest = longest + link.map_or(Span::ZERO, |link| link.confirmation);
         let under_way = slots_for(longest, contract.period);
-        let copies = if plan.replicate || self.copies_everything() { limits.backup_slots } else { 0 };
+        let copies =
+            if plan.replicate || self.settings.copies_everything() { limits.backup_slots } else { 0 };
         under_way.max(processed).max(contract.retain as usize + 2).max(limits.ring_slots_min).max(copies)
     }
 
@@ -656,7 +658,7 @@ impl Broker {
         let Some((stream, topic)) = self.store.table.remove_stream(index) else {
             return invariant!("a stream that was found is there");
         };
-        self.give_memory_back(&stream.ring);
+        self.store.memory.give_back(&stream.ring);
         if let Some(topic) = topic {
             self.store.memory.names -= name_bytes(topic.name.as_str());
             topic.processing.iter().for_each(|processing| out.unbind(processing.handle));

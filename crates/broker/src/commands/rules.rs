@@ -192,14 +192,14 @@ impl Broker {
             ));
         }
         let all_kept = topic.processing.is_some() || topic.made;
-        let need = self.need(&after, slots.min(most), all_kept);
-        let before = self.need(&topic.contract, slots_before.min(most), all_kept);
+        let need = Need::of(&after, slots.min(most), all_kept, &self.settings);
+        let before = Need::of(&topic.contract, slots_before.min(most), all_kept, &self.settings);
         Ok(Change { topic: index, after, strict, plan, need, before })
     }
 
     /// Whether there is time for all of it together.
     fn check_time(&self, changes: &[Change]) -> Result<(), String> {
-        let trusts = self.is_baseline() || !self.settings.schedulability;
+        let trusts = self.settings.is_baseline() || !self.settings.schedulability;
         if trusts || !self.settings.replication.keeps_contracts() || changes.is_empty() {
             return Ok(());
         }
@@ -244,7 +244,7 @@ impl Broker {
                 .sum::<usize>()
         };
         let more: usize = changes.iter().map(more).sum();
-        let left = self.left_for_contracts();
+        let left = self.store.memory.left_for_contracts(&self.settings.limits.messages());
         if more > left {
             return Err(format!(
                 "{more} bytes more would have to be reserved for messages, and {left} are left: state smaller sizes, retain or tolerate less, or \
@@ -278,11 +278,11 @@ impl Broker {
             topic.set_strict(*strict);
         }
         for index in streams {
-            self.refit(now, index, (*needed, *need), out);
+            self.steps().refit(now, index, (*needed, *need), out);
             // The next message that goes there names it anew.
             self.store.links.iter_mut().for_each(|(_, link)| link.announced.remove(index));
             if let Some(partner) = self.membership.pair.backup().filter(|partner| partner.knows(index)) {
-                self.announce(partner.link, index, out);
+                self.steps().announce(partner.link, index, out);
             }
             let record = self.store.table.stream(index).map(|stream| &stream.record);
             if let Some((link, number)) =

@@ -333,7 +333,7 @@ impl Broker {
     /// Why one more subscriber of so many topics cannot be served.
     pub(crate) fn overload_of(&self, topics: usize) -> Option<String> {
         let checked =
-            self.membership.pair.is_primary() && self.settings.schedulability && !self.is_baseline();
+            self.membership.pair.is_primary() && self.settings.schedulability && !self.settings.is_baseline();
         let overload = self.promises.admission.overload().filter(|_| checked)?;
         Some(format!(
             "not schedulable with one more subscriber of {topics} topics: {overload}; narrow the filter, or subscribe as best effort"
@@ -508,7 +508,7 @@ impl Broker {
                 slots += 1;
                 slot.unconfirmed = without_bit(slot.unconfirmed, position);
                 if slot.is_complete() {
-                    self.settle(index, ticket, out);
+                    self.steps().settle(index, ticket, out);
                 }
             }
         }

@@ -96,7 +96,7 @@ impl Broker {
         if left > 0 && self.membership.telling.goes_on {
             self.continue_sync(left, out);
         }
-        self.serve_last(now, out);
+        self.steps().serve_last(now, out);
     }
 
     /// Whether commands wait that have been begun.
@@ -149,7 +149,7 @@ impl Broker {
                 (used, topics.is_empty())
             }
             Task::Send { session } => {
-                let more = self.send_some_deferred(now, *session, units, out);
+                let more = self.steps().send_some_deferred(now, *session, units, out);
                 (units, !more)
             }
             Task::Orphan { link, streams, since } => {
@@ -207,7 +207,8 @@ impl Broker {
             return self.work.last.call(index, session);
         }
         let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
-        if !self.tasks.waiting.iter().any(sends) && self.send_some_deferred(now, index, UNITS_PER_SLICE, out)
+        if !self.tasks.waiting.iter().any(sends)
+            && self.steps().send_some_deferred(now, index, UNITS_PER_SLICE, out)
         {
             self.begin(now, Task::Send { session: index }, out);
         }

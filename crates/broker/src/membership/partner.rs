@@ -240,7 +240,7 @@ impl Broker {
         self.tell_slow_detection(now, out);
         self.tell_losses(now, out);
         self.tell_far(now, out);
-        self.tell_slow_copying(now, out);
+        self.steps().tell_slow_copying(now, out);
     }
 
     fn tell_far(&mut self, now: Time, out: &mut impl Outputs) {

@@ -160,7 +160,7 @@ impl Broker {
 
     /// Another broker reigns. What has not been dispatched goes there as soon as it is reached.
     fn step_down(&mut self, now: Time, to: Option<LinkId>, out: &mut impl Outputs) {
-        self.take_back_unprocessed(out);
+        self.steps().take_back_unprocessed(out);
         self.membership.pair.be_deposed(now);
         match to {
             Some(link) => self.join(now, link, out),
@@ -275,10 +275,10 @@ impl Broker {
 
     pub(crate) fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
         let before = self.watch.stats.forwarded;
-        self.take_back_unprocessed(out);
+        self.steps().take_back_unprocessed(out);
         while let Some(job) = self.work.queue.pop() {
             if job.kind() == JobKind::Dispatch {
-                self.forward(to, job, out);
+                self.steps().forward(to, job, out);
             }
         }
         self.forward_unconfirmed(to, out);
@@ -305,7 +305,7 @@ impl Broker {
                 continue;
             };
             for ticket in stream.ring.tickets() {
-                self.forward_slot(to, index, ticket, out);
+                self.steps().forward_slot(to, index, ticket, out);
             }
         }
     }

@@ -50,7 +50,7 @@ impl Broker {
             link.announced = Default::default();
         }
         self.listen_for(from, out);
-        self.forget_lazy_copies(now);
+        self.steps().forget_lazy_copies(now);
         self.membership.telling = Telling { session: Some(SessionId(0)), ..Telling::default() };
         self.continue_sync(UNITS_PER_SLICE, out);
     }
@@ -65,9 +65,9 @@ impl Broker {
         let least = StreamId(next.0.saturating_add(STREAMS_TOLD_MIN));
         let limit = self.settings.limits.sync_backlog_bytes;
         while next < streams && used < units && (next < least || out.backlog(link) < limit) {
-            self.announce(link, next, out);
-            used += self.prune_again(next, link, out) / SLOTS_PER_UNIT;
-            used += 1 + self.copy_again(next) / SLOTS_PER_UNIT;
+            self.steps().announce(link, next, out);
+            used += self.steps().prune_again(next, link, out) / SLOTS_PER_UNIT;
+            used += 1 + self.steps().copy_again(next) / SLOTS_PER_UNIT;
             next.0 += 1;
         }
         let mut told_some = false;
@@ -100,6 +100,11 @@ impl Broker {
             (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
             partner.knows_streams |= next >= streams;
         }
+    }
+
+    /// A backup that has just come has been told what operators remember, for which it had to wait: the telling of the rest goes on.
+    pub fn told_memories(&mut self) {
+        self.membership.telling.goes_on |= self.membership.pair.backup().is_some_and(|partner| !partner.told);
     }
 
     /// Tells the backup of the next filter of a session. `false`: there is none.
@@ -197,9 +202,9 @@ impl Broker {
             return;
         }
         if !stream.ring.has_room(message.payload.len())
-            && let Err(shortage) = self.find_room(now, index, message.payload.len(), out)
+            && let Err(shortage) = self.steps().find_room(now, index, message.payload.len(), out)
         {
-            self.lose_for_memory(now, index, shortage, out);
+            self.steps().lose_for_memory(now, index, shortage, out);
             return;
         }
         let Some(stream) = self.store.table.stream_mut(index) else {

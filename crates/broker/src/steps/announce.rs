@@ -1,5 +1,7 @@
 //! A stream is named on a link before anything is said of it there.
 
+use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::store::links::Link;
 use crate::store::table::{Stream, Topic};
 use contract::StreamId;
@@ -31,5 +33,14 @@ pub(crate) fn announce(
                 publisher: &stream.record.publisher,
             }),
         );
+    }
+}
+
+impl Steps<'_> {
+    /// Names a stream on a link, unless that has been done.
+    pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
+        let Some((stream, topic)) = self.store.table.pair(index) else { return };
+        let Some(state) = self.store.links.get_mut(link) else { return };
+        announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }

@@ -1,7 +1,7 @@
 //! Step one of a message's way through the broker: it arrives, is stored, and its jobs are planned.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::steps::lazy::Arrival;
 use crate::store::memory::Shortage;
 use crate::store::queue::JobKind;
@@ -27,7 +27,7 @@ pub(crate) const CLOCK_AHEAD_MAX: Span = CLOCKS_APART_MIN;
 /// One this far in the past may be.
 const CLOCK_BEHIND_MIN: Span = Span::millis(500);
 
-impl Broker {
+impl Steps<'_> {
     /// Messages from a publisher, or forwarded by a broker which does not reign.
     ///
     /// A few are taken up at a time. Of many streams none is in the processor's cache: those of a few are asked for, and come while
@@ -40,7 +40,7 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let scattered = self.store.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
-        let (copied, plain) = (self.membership.pair.backup().is_some(), self.has_plain_messages());
+        let (copied, plain) = (self.pair.backup().is_some(), self.has_plain_messages());
         let makes_copies = copied && self.settings.replication.keeps_contracts();
         // All that a message needs lies in the first line of its stream, and in its slot.
         let near = plain && !copied;
@@ -59,8 +59,10 @@ impl Broker {
                 if plain && self.store_plain(now, *index, message, makes_copies) {
                     continue;
                 }
-                let mut waits = self.membership.pair.is_primary();
-                while self.store(now, Some(from), *index, message, waits, out) == Err(Unstored::Crowded) {
+                let mut waits = self.pair.is_primary();
+                while self.store_message(now, Some(from), *index, message, waits, out)
+                    == Err(Unstored::Crowded)
+                {
                     // Whoever publishes faster than is dispatched waits for it.
                     waits = self.run(now, JOBS_FOR_ROOM, out);
                 }
@@ -98,14 +100,14 @@ impl Broker {
             && let Some(message) = messages.next()
         {
             let Some(index) = link.stream(message.stream) else {
-                self.watch.stats.unregistered += 1;
+                self.stats.unregistered += 1;
                 continue;
             };
             if scattered {
                 self.store.table.prefetch(index, near);
             }
             if !is_client && self.comes_in_order_later(index, &message) {
-                self.watch.stats.duplicates += 1;
+                self.stats.duplicates += 1;
                 continue;
             }
             few.push((index, Message { flags: MessageFlags(message.flags.0 & !hidden.0), ..message }));
@@ -117,7 +119,7 @@ impl Broker {
     /// What is forwarded overtakes what publishers send again after a takeover. Where operators remember, they would see messages in another
     /// order than without a crash. A reign that was given has what was before already.
     fn comes_in_order_later(&self, index: StreamId, message: &Message<'_>) -> bool {
-        if !self.membership.beginning.taken || !self.membership.pair.is_primary() {
+        if !self.reign_was_taken || !self.pair.is_primary() {
             return false;
         }
         let Some((stream, topic)) = self.store.table.pair(index) else {
@@ -142,9 +144,9 @@ impl Broker {
     }
 
     /// Stores a message of a stream and plans its jobs. Returns its ticket. One that `waits` is not stored where the stream is
-    /// crowded (see [`Broker::is_crowded`]).
+    /// crowded (see [`Steps::is_crowded`]).
     #[inline]
-    pub(crate) fn store(
+    pub(crate) fn store_message(
         &mut self,
         now: Time,
         from: Option<LinkId>,
@@ -157,7 +159,7 @@ impl Broker {
             return invariant!("a number on a link means a stream that is there", Err(Unstored::NotTaken));
         };
         let expected = stream.next_seq;
-        if !stream.takes(message.seq, &mut self.watch.stats) {
+        if !stream.takes(message.seq, self.stats) {
             return Err(Unstored::NotTaken);
         }
         if waits && stream.ring.overwrites_unsent() && !self.work.queue.is_empty() {
@@ -170,32 +172,32 @@ impl Broker {
         let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", Err(Unstored::NotTaken));
         };
-        self.watch.stats.arrived += 1;
-        stream.count_arrival(now, message.seq, topic, &mut self.watch.stats, out);
+        self.stats.arrived += 1;
+        stream.count_arrival(now, message.seq, topic, self.stats, out);
         let age = now.since(message.created);
         if age < Span::ZERO {
-            self.watch.stats.clock_ahead += 1;
+            self.stats.clock_ahead += 1;
         }
         let resend = message.flags.contains(MessageFlags::RESEND);
         let released = if resend {
             Release { at: message.created.min(now), step: None }
         } else {
             let is_newest = message.seq >= expected;
-            stream.release(now, message.created, is_newest, topic, self.promises.admission.delays())
+            stream.release(now, message.created, is_newest, topic, &self.settings.delays)
         };
         let flags = if resend { SlotFlags::RESENT } else { SlotFlags::NONE };
         let marks = message.flags.only(MessageFlags::TRUTHS);
         let (ticket, old) = stream.ring.push(message.seq, message.created, message.payload, flags, marks);
         if !old.was_sent() {
-            self.watch.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.watch.stats, out);
+            self.stats.overrun += 1;
+            stream.lose(now, 1, topic, self.stats, out);
         }
         if old.flags.has(SlotFlags::PROCESSING) {
             // Operators still have it, but nothing covers it any more.
             stream.record.troubles.endanger(now, Concern::OperatorsBehind);
         }
 
-        let copies = self.membership.pair.backup().is_some()
+        let copies = self.pair.backup().is_some()
             && self.settings.replication.keeps_contracts()
             && (topic.plan.replicate || !self.settings.policy.is_by_deadline());
         let priority = topic.contract.priority;
@@ -223,7 +225,7 @@ impl Broker {
         // Looked at closely only where something may be wrong: this is done for every message.
         let apart = !resend && !(-CLOCK_AHEAD_MAX..=CLOCK_BEHIND_MIN).contains(&age);
         if released.step.is_some() || apart {
-            self.watch.stats.rate_violations += u64::from(released.step.is_some());
+            self.stats.rate_violations += u64::from(released.step.is_some());
             self.complain(now, from, index, -age, released.step, out);
         }
         Ok(ticket)
@@ -249,12 +251,12 @@ impl Broker {
             return invariant!("making room ends no stream", Err(Unstored::NotTaken));
         };
         let Some(shortage) = shortage else {
-            self.watch.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.watch.stats, out);
+            self.stats.overrun += 1;
+            stream.lose(now, 1, topic, self.stats, out);
             return Err(Unstored::NotTaken);
         };
         // It has come, and what comes next does not miss it once more.
-        stream.count_arrival(now, message.seq, topic, &mut self.watch.stats, out);
+        stream.count_arrival(now, message.seq, topic, self.stats, out);
         self.lose_for_memory(now, index, shortage, out);
         Err(Unstored::Short(shortage))
     }
@@ -262,10 +264,10 @@ impl Broker {
     /// Those that it was sent to have it, and whoever else it waited for will not get it from here. A backup that is
     /// copied little would keep it for long, and offer it to everybody when it comes to reign.
     pub(crate) fn prune_overwritten(&mut self, index: StreamId, old: &Overwritten, out: &mut impl Outputs) {
-        let Some(partner) = self.membership.pair.backup() else { return };
+        let Some(partner) = self.pair.backup() else { return };
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
         if given && self.settings.policy.coordinates() {
-            self.watch.stats.pruned += 1;
+            self.stats.pruned += 1;
             out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index.0, seq: old.seq });
         }
     }

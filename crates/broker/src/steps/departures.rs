@@ -4,13 +4,12 @@
 //! be written to. Looking at every message again then would cost every message. The idea: only those are looked at that had little time
 //! left, less than it took of late until everything was written; mostly none has. Where writing took longer than that, all are.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::store::Store;
 use crate::store::links::Links;
 use crate::store::queue::Job;
 use crate::store::table::{Stream, Topic};
-use crate::watch::Watch;
 use crate::watch::status::Stats;
 use contract::rounds::JOBS_PER_TURN;
 use contract::{Mutant, Span, StreamId, Ticket, Time};
@@ -50,6 +49,12 @@ impl Default for Departures {
 }
 
 impl Departures {
+    /// Whether something was dispatched that has not left.
+    #[inline]
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.since != Time::NEVER
+    }
+
     /// Jobs run from now on.
     #[inline]
     pub(crate) fn begin(&mut self, now: Time) {
@@ -97,15 +102,9 @@ impl Departures {
     }
 }
 
-impl Broker {
-    /// Whether somebody waits for [`Broker::handle_left`].
-    #[inline]
-    pub fn awaits_leaving(&self) -> bool {
-        self.work.departures.since != Time::NEVER
-    }
-
+impl Steps<'_> {
     /// Everything that was written so far has left this process: given to the system, or waiting for peers that do not take it.
-    pub fn handle_left(&mut self, now: Time, out: &mut impl Outputs) {
+    pub(crate) fn handle_left(&mut self, now: Time, out: &mut impl Outputs) {
         let since = std::mem::replace(&mut self.work.departures.since, Time::NEVER);
         if since == Time::NEVER || Mutant::JudgeBeforeLeaving.is_on() {
             self.work.departures.all.clear();
@@ -128,7 +127,7 @@ impl Broker {
     }
 
     fn judge(&mut self, now: Time, departure: &Departure, out: &mut impl Outputs) {
-        let Broker { store: Store { table, links, .. }, watch: Watch { stats, .. }, settings, .. } = self;
+        let Steps { store: Store { table, links, .. }, stats, settings, .. } = self;
         if !settings.policy.is_by_deadline() {
             return;
         }
@@ -146,7 +145,7 @@ impl Broker {
     fn judge_others(&mut self, now: Time, judged: &[Departure], out: &mut impl Outputs) {
         let all = std::mem::take(&mut self.work.departures.all);
         for (index, ticket) in &all {
-            let Broker { store: Store { table, links, .. }, watch: Watch { stats, .. }, .. } = self;
+            let Steps { store: Store { table, links, .. }, stats, .. } = self;
             let Some((stream, topic)) = table.pair_mut(*index) else { continue };
             let Some(created) = stream.ring.slot(*ticket).map(|slot| slot.created) else { continue };
             if judged.binary_search(&Departure { stream: *index, created, copy: false }).is_err() {

@@ -1,13 +1,13 @@
 //! What reaches a broker that does not reign goes on to the one that does.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::store::queue::Job;
 use crate::store::ring::SlotFlags;
 use contract::{Mutant, StreamId, Ticket, invariant};
 use wire::{LinkId, Message, MessageFlags, MessageKind};
 
-impl Broker {
+impl Steps<'_> {
     /// Sends a message on to the broker that reigns.
     pub(crate) fn forward(&mut self, link: LinkId, job: Job, out: &mut impl Outputs) {
         self.forward_slot(link, job.stream, job.ticket, out);
@@ -42,13 +42,13 @@ impl Broker {
         let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
         let message = Message { stream: index.0, flags, seq, created, payload };
         out.send_message(link, MessageKind::Forward, &message);
-        self.watch.stats.forwarded += 1;
+        self.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::FORWARDED);
             if Mutant::SettleForwarded.is_on() {
                 slot.set(SlotFlags::DISPATCHED);
             }
-            self.work.forwarded_after_poll = Some(self.membership.pair.poll_number());
+            self.work.forwarded_after_poll = Some(self.pair.poll_number());
         }
         // The successor has it, and what its publisher is told goes there as well.
         self.answer(index, ticket, out);

@@ -7,8 +7,8 @@
 //! for long where something newer has come is passed over, and what has been overwritten is gone, so that they get the newest there is time
 //! for.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::store::ids::SessionId;
 use crate::store::sessions::Session;
 use contract::Time;
@@ -33,7 +33,7 @@ impl Last {
     }
 }
 
-impl Broker {
+impl Steps<'_> {
     /// Makes some of what waits for those who are served last.
     pub(crate) fn serve_last(&mut self, now: Time, out: &mut impl Outputs) {
         let (mut made, mut bytes) = (0, 0);

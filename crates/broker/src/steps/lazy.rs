@@ -23,15 +23,16 @@
 //! own lateness included, of which the 99th percentile counts. Where that is more than what is stated, the admin is told what to state.
 //!
 //! **The invariant.** While there is a backup, each mark that is neither settled nor copied has its stream in the heap, due no
-//! later than the mark itself. Who joins is copied everything that is not settled ([`Broker::copy_again`]), so the heap begins
+//! later than the mark itself. Who joins is copied everything that is not settled ([`Steps::copy_again`]), so the heap begins
 //! empty with every backup and means nothing without one.
 //!
 //! Left to others: the deadlines and `M` (`contract::Lazy`), that all copies fit the budget at once (`contract::Admission`),
 //! and pruning what is settled after its copy has left (`run.rs`).
 
-use crate::broker::Broker;
+use crate::membership::pair::Pair;
 use crate::outputs::Outputs;
 use crate::settings::Replication;
+use crate::steps::Steps;
 use crate::steps::work::Work;
 use crate::store::Store;
 use crate::store::copying::{Copying, UNARMED};
@@ -211,12 +212,14 @@ impl LazyCopies {
 /// The shortest time between two rounds.
 const PERIOD_MIN: Span = Span::micros(100);
 
-impl Broker {
+impl Work {
     /// When the next copy must begin, if there is anybody to copy to.
-    pub(crate) fn next_copy(&self) -> Time {
-        if self.membership.pair.backup().is_some() { self.work.lazy.next() } else { Time::NEVER }
+    pub(crate) fn next_copy(&self, pair: &Pair) -> Time {
+        if pair.backup().is_some() { self.lazy.next() } else { Time::NEVER }
     }
+}
 
+impl Steps<'_> {
     /// Nobody has been copied anything yet, or nobody is there to be.
     pub(crate) fn forget_lazy_copies(&mut self, now: Time) {
         self.work.lazy.heap.clear();
@@ -230,7 +233,7 @@ impl Broker {
     /// Makes the copies that must begin by now, and those that go along, at most so many at a time. Returns how many
     /// were looked at.
     pub(crate) fn copy_what_is_due(&mut self, now: Time, budget: usize, out: &mut impl Outputs) -> usize {
-        if self.next_copy() > now {
+        if self.work.next_copy(self.pair) > now {
             return 0;
         }
         if let Some(period) = self.work.lazy.period {
@@ -248,7 +251,7 @@ impl Broker {
                 self.work.lazy.action.begin(entry.due, now);
                 if self.work.lazy.batch.is_none() {
                     self.work.lazy.batch = Some(now + self.work.lazy.window);
-                    self.watch.stats.batches += 1;
+                    self.stats.batches += 1;
                 }
             }
             self.arm_with_next(now, entry);
@@ -258,7 +261,7 @@ impl Broker {
 
     /// Puts a stream back into the heap with its next mark that needs a copy.
     fn arm_with_next(&mut self, now: Time, last: Entry) {
-        let Broker { store: Store { table, .. }, work: Work { lazy, .. }, .. } = self;
+        let Steps { store: Store { table, .. }, work: Work { lazy, .. }, .. } = self;
         let Some((stream, topic)) = table.pair_mut(last.stream) else { return };
         let Stream { copying, ring, .. } = stream;
         let done = SlotFlags::DISPATCHED.or(SlotFlags::REPLICATED);
@@ -292,7 +295,7 @@ impl Broker {
     /// The baseline that copies in rounds: everything that has arrived since the last one.
     fn copy_round(&mut self, now: Time, period: Span, budget: usize, out: &mut impl Outputs) -> usize {
         let first = self.work.lazy.round.take().unwrap_or_else(|| {
-            self.watch.stats.batches += 1;
+            self.stats.batches += 1;
             // A round that took too long is not made up for.
             self.work.lazy.round_at = (self.work.lazy.round_at + period).max(now);
             0

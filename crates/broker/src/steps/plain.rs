@@ -2,12 +2,11 @@
 //! of one that all have had; it goes to one subscriber, which is there and has room. Nearly every message is so.
 //!
 //! Each step asks all that at once and does only what then is left to do, which saves a quarter of a message's instructions and more.
-//! Whatever is not plain is left as it is, for [`Broker::store`] and [`Broker::run`]. **The invariant**: a plain message does to the
+//! Whatever is not plain is left as it is, for [`Steps::store_message`] and [`Steps::run`]. **The invariant**: a plain message does to the
 //! broker what it would do there, and nothing else (`plain/tests.rs` compares them, whatever comes).
 
-use crate::broker::Broker;
-use crate::commands::Promises;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::steps::lazy::Arrival;
 use crate::steps::work::Work;
 use crate::store::Store;
@@ -15,18 +14,17 @@ use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Table;
 use crate::store::terms::{NEVER, PlainTerms};
-use crate::watch::Watch;
 use contract::{StreamId, Time};
 use wire::{Message, MessageFlags, MessageKind};
 
-impl Broker {
+impl Steps<'_> {
     /// Whether this broker keeps contracts, and reigns: others have more to do with each message.
     pub(crate) fn has_plain_messages(&self) -> bool {
         #[cfg(test)]
         if self.work.nothing_is_plain {
             return false;
         }
-        self.settings.policy.is_by_deadline() && self.membership.pair.is_primary()
+        self.settings.policy.is_by_deadline() && self.pair.is_primary()
     }
 
     /// Stores a message and plans its jobs, if it is plain. `copied`: whether contracts that need copies have them made. `false`:
@@ -39,13 +37,7 @@ impl Broker {
         message: &Message<'_>,
         copied: bool,
     ) -> bool {
-        let Broker {
-            store: Store { table, .. },
-            work: Work { queue, lazy, .. },
-            watch: Watch { stats, .. },
-            promises: Promises { admission, .. },
-            ..
-        } = self;
+        let Steps { store: Store { table, .. }, work: Work { queue, lazy, .. }, stats, settings, .. } = self;
         let Table { streams, topics, .. } = table;
         let Some(Some(stream)) = streams.get_mut(index.place()) else { return false };
         let terms = stream.plain;
@@ -56,7 +48,7 @@ impl Broker {
             return false;
         };
         // Creation may jitter by as much as the way to the broker is allowed to take.
-        let least_step = i64::from(terms.period) * 1_000 - admission.delays().publisher_to_broker.0;
+        let least_step = i64::from(terms.period) * 1_000 - settings.delays.publisher_to_broker.0;
         let within = terms.within();
         let in_time = age <= within.as_nanos_u64() && step as i64 >= least_step && terms.period != NEVER;
         let next = seq == stream.next_seq && seq != u64::MAX;
@@ -84,10 +76,10 @@ impl Broker {
     /// Pushes a message to its subscriber, if it is plain. `false`: nothing was done.
     #[inline]
     pub(crate) fn dispatch_plain(&mut self, now: Time, job: &Job, out: &mut impl Outputs) -> bool {
-        let Broker {
+        let Steps {
             store: Store { table, sessions, links, .. },
             work: Work { part, departures, .. },
-            watch: Watch { stats, .. },
+            stats,
             ..
         } = self;
         let Table { streams, topics, .. } = table;

@@ -5,8 +5,8 @@
 //! waits for word of a message gets it when the message is covered: when it has been dispatched to all, or copied to the backup
 //! where it has to wait for somebody.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::steps::arrive::Unstored;
 use crate::store::ring::SlotFlags;
 use contract::{StreamId, Time, invariant};
@@ -36,7 +36,7 @@ pub enum Unposted {
     /// This broker does not reign.
     #[error("this broker does not reign")]
     NotReigning,
-    /// The messages before it have not been dispatched yet, and it would overwrite them: let [`Broker::run`] work.
+    /// The messages before it have not been dispatched yet, and it would overwrite them: let [`Broker::run`](crate::Broker::run) work.
     #[error("the messages before it have not been dispatched yet")]
     Crowded,
     /// A table of the broker is full.
@@ -53,22 +53,16 @@ pub enum Unposted {
 /// Numbers of one reign; those of the next begin above them, since nobody knows there which were the last of this one.
 const NUMBERS_PER_REIGN: u32 = 40;
 
-impl Broker {
-    /// Takes a message from a client of another protocol.
-    pub fn post(
+impl Steps<'_> {
+    /// Numbers and stores a message of a client of another protocol, in this stream.
+    pub(crate) fn post(
         &mut self,
         now: Time,
+        index: StreamId,
         posting: &Posting<'_>,
         out: &mut impl Outputs,
     ) -> Result<Posted, Unposted> {
-        if !self.membership.pair.is_primary() {
-            return Err(Unposted::NotReigning);
-        }
-        let index = match posting.hint.filter(|index| self.is_stream_of(*index, posting)) {
-            Some(index) => index,
-            None => self.open_posted(now, posting, out).map_err(|denial| Unposted::Refused(denial.text))?,
-        };
-        let first = self.membership.pair.reign.epoch.0 << NUMBERS_PER_REIGN;
+        let first = self.pair.reign.epoch.0 << NUMBERS_PER_REIGN;
         if self.is_crowded(index) {
             return Err(Unposted::Crowded);
         }
@@ -81,7 +75,7 @@ impl Broker {
         stream.next_seq = seq;
         let message =
             Message { stream: index.0, flags: posting.truths, seq, created: now, payload: posting.payload };
-        let stored = self.store(now, None, index, &message, false, out);
+        let stored = self.store_message(now, None, index, &message, false, out);
         let ticket = stored.map_err(|unstored| match unstored {
             Unstored::Short(shortage) => Unposted::Short(shortage.to_string()),
             Unstored::Crowded | Unstored::NotTaken => Unposted::Full,
@@ -91,20 +85,5 @@ impl Broker {
             slot.set(SlotFlags::ASKED);
         }
         Ok(Posted { stream: index, seq })
-    }
-
-    /// Whether a message that was posted has been given to all who wanted its topic, or is gone.
-    pub fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
-        let ring = self.store.table.stream(stream).map(|stream| &stream.ring);
-        let slot = ring.and_then(|ring| ring.slot(ring.find(seq)?));
-        slot.is_none_or(|slot| slot.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)))
-    }
-
-    fn is_stream_of(&self, index: StreamId, posting: &Posting<'_>) -> bool {
-        self.store.table.pair(index).is_some_and(|(stream, topic)| {
-            &*stream.record.publisher == posting.publisher
-                && topic.name.as_str() == posting.topic
-                && stream.record.admitted
-        })
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! A result has the number of the message that it stands for, so a subscriber recognises one that is made again.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::steps::arrive::CLOCK_AHEAD_MAX;
 use crate::steps::work::Work;
 use crate::store::Store;
@@ -22,7 +22,7 @@ use wire::{Concern, LinkId, Message, MessageFlags};
 /// A message on its way to operators.
 #[derive(Clone, Copy, Debug)]
 pub struct Processed<'a> {
-    /// What comes back, through [`Broker::processed`].
+    /// What comes back, through [`Broker::processed`](crate::Broker::processed).
     pub receipt: Receipt,
     /// The incarnation of its publisher.
     pub incarnation: u64,
@@ -59,27 +59,25 @@ pub struct Outcome<'a> {
     pub lineage: u32,
 }
 
-impl Broker {
-    /// An operator has a result. `false`: it is not published, and its lineage need not be kept.
-    pub fn publish_result(&mut self, now: Time, result: &Outcome<'_>, out: &mut impl Outputs) -> bool {
-        // A broker that has stepped down has given the messages away, and the other one makes their results.
-        if !self.membership.pair.is_primary() {
-            return false;
-        }
-        let Some(index) = self.result_stream(now, result, out) else {
-            self.watch.stats.results_refused += 1;
-            return false;
-        };
+impl Steps<'_> {
+    /// A result goes into its stream. `false`: it is not published, and its lineage need not be kept.
+    pub(crate) fn publish_result(
+        &mut self,
+        now: Time,
+        index: StreamId,
+        result: &Outcome<'_>,
+        out: &mut impl Outputs,
+    ) -> bool {
         let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream of results was found or made", false);
         };
         if result.seq < stream.next_seq && stream.ring.find(result.seq).is_some() {
-            self.watch.stats.duplicates += 1;
+            self.stats.duplicates += 1;
             return false;
         }
         if !self.work.queue.has_room() {
-            self.watch.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.watch.stats, out);
+            self.stats.overrun += 1;
+            stream.lose(now, 1, topic, self.stats, out);
             return false;
         }
         if !stream.ring.has_room(result.payload.len())
@@ -93,15 +91,15 @@ impl Broker {
         let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", false);
         };
-        self.watch.stats.results += 1;
+        self.stats.results += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, old) = stream.ring.push(result.seq, result.created, result.payload, again, result.flags);
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.lineage = result.lineage;
         }
         if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
-            self.watch.stats.overrun += 1;
-            stream.lose(now, 1, topic, &mut self.watch.stats, out);
+            self.stats.overrun += 1;
+            stream.lose(now, 1, topic, self.stats, out);
         }
         if let Some(lineage) = old.lineage() {
             out.release(lineage);
@@ -120,7 +118,7 @@ impl Broker {
     }
 
     /// No picture could be taken of what operators remember whose results are on these topics: a crash would take it away.
-    pub fn endanger_results(&mut self, now: Time, topics: &[String]) {
+    pub(crate) fn endanger_results(&mut self, now: Time, topics: &[String]) {
         for topic in topics {
             let Some(index) = self.store.table.find_topic(topic) else { continue };
             let streams =
@@ -134,7 +132,7 @@ impl Broker {
     }
 
     /// A copy of what operators remember, made of messages of these streams in these lives, has been sent to the backup on this link.
-    pub fn count_memory(&mut self, backup: LinkId, bytes: usize, streams: &[(StreamId, u64)]) {
+    pub(crate) fn count_memory(&mut self, backup: LinkId, bytes: usize, streams: &[(StreamId, u64)]) {
         debug_assert!(
             streams.iter().all(|(stream, incarnation)| {
                 let there = self.store.table.stream(*stream);
@@ -143,18 +141,13 @@ impl Broker {
             }),
             "the backup cannot understand what is remembered of a stream that it has not been told of"
         );
-        self.watch.stats.memories += 1;
-        self.watch.stats.memory_bytes += bytes as u64;
-    }
-
-    /// A backup that has just come has been told what operators remember, for which it had to wait: the telling of the rest goes on.
-    pub fn told_memories(&mut self) {
-        self.membership.telling.goes_on |= self.membership.pair.backup().is_some_and(|partner| !partner.told);
+        self.stats.memories += 1;
+        self.stats.memory_bytes += bytes as u64;
     }
 
     /// Operators are done with a message, and all its results have been dispatched.
-    pub fn processed(&mut self, receipt: Receipt, out: &mut impl Outputs) {
-        if !self.membership.pair.is_primary() || receipt.round != self.work.round {
+    pub(crate) fn processed(&mut self, receipt: Receipt, out: &mut impl Outputs) {
+        if !self.pair.is_primary() || receipt.round != self.work.round {
             return;
         }
         let Some(stream) = self.store.table.stream_mut(receipt.stream) else { return };
@@ -162,7 +155,7 @@ impl Broker {
         slot.clear(SlotFlags::PROCESSING);
         if slot.is_complete() {
             self.settle(receipt.stream, receipt.ticket, out);
-            self.membership.finished.add(receipt.stream, receipt.ticket);
+            self.finished.add(receipt.stream, receipt.ticket);
         }
     }
 
@@ -172,7 +165,7 @@ impl Broker {
         self.work.round = self.work.round.wrapping_add(1);
         let streams: Vec<StreamId> = self.store.table.streams().map(|(index, _)| index).collect();
         for index in streams {
-            let Broker { store: Store { table, .. }, work: Work { queue, .. }, .. } = self;
+            let Steps { store: Store { table, .. }, work: Work { queue, .. }, .. } = self;
             let Some((stream, topic)) = table.pair_mut(index) else {
                 invariant!("a stream that was listed is there");
                 continue;

@@ -1,19 +1,18 @@
 //! The other half of step two: a message is copied to the backup, unless that is needless by then.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
 use crate::settings::Replication;
+use crate::steps::Steps;
 use crate::steps::announce::announce;
 use crate::steps::work::Work;
 use crate::store::Store;
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
 use crate::store::table::Stream;
-use crate::watch::Watch;
 use contract::{StreamId, Ticket, Time, invariant};
 use wire::{LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind};
 
-impl Broker {
+impl Steps<'_> {
     /// Copies a message to the backup, unless that is needless by now. Returns whether a copy was written.
     pub(crate) fn replicate(
         &mut self,
@@ -22,13 +21,9 @@ impl Broker {
         ticket: Ticket,
         out: &mut impl Outputs,
     ) -> bool {
-        let Some(partner) = self.membership.pair.backup() else { return false };
-        let Broker {
-            store: Store { table, links, .. },
-            work: Work { departures, .. },
-            watch: Watch { stats, .. },
-            settings,
-            ..
+        let Some(partner) = self.pair.backup() else { return false };
+        let Steps {
+            store: Store { table, links, .. }, work: Work { departures, .. }, stats, settings, ..
         } = self;
         let Some((stream, topic)) = table.pair_mut(index) else { return false };
         let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
@@ -71,7 +66,7 @@ impl Broker {
             let kept = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
             if slot.flags.has(SlotFlags::DISPATCHED) && kept {
                 slot.set(SlotFlags::PRUNED);
-                self.watch.stats.pruned += 1;
+                self.stats.pruned += 1;
                 out.send_mark(link, MarkKind::Prune, Mark { stream: index.0, seq: slot.seq });
             }
         }
@@ -90,7 +85,7 @@ impl Broker {
     }
 
     fn copy_undispatched(&mut self, index: StreamId, anew: bool) -> usize {
-        let everything = self.copies_everything();
+        let everything = self.settings.copies_everything();
         let Some((stream, topic)) = self.store.table.pair_mut(index) else { return 0 };
         let copied = topic.plan.replicate || everything;
         let never =

@@ -1,18 +1,13 @@
 //! Room for messages is found, taken and given back; who gets it is in [`crate::store::memory`].
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
-use crate::store::memory::{Need, ORDER_LEAST, STREAM_BYTES, Shortage};
+use crate::steps::Steps;
+use crate::store::memory::{Need, Shortage};
 use crate::store::ring::{Overwritten, Ring, SlotFlags};
-use contract::{Contract, Loss, StreamId, Ticket, Time, invariant};
+use contract::{StreamId, Time, invariant};
 use wire::Frame;
 
-impl Broker {
-    /// What may be reserved for contracts besides what is.
-    pub(crate) fn left_for_contracts(&self) -> usize {
-        self.store.memory.left_for_contracts(&self.settings.limits.messages())
-    }
-
+impl Steps<'_> {
     /// A stream's contract has become another one; that there is memory for it has been seen to. What is in its ring stays, and so does
     /// what was reserved.
     pub(crate) fn refit(
@@ -37,23 +32,11 @@ impl Broker {
             need => {
                 let reserved = stream.ring.moved_into(need.ring());
                 let loose = std::mem::replace(&mut stream.ring, reserved);
-                self.give_memory_back(&loose);
+                self.store.memory.give_back(&loose);
                 self.store.memory.reserved += more;
             }
         }
         self.squeeze(now, out);
-    }
-
-    /// What a stream of this contract needs, where so many of its messages may be under way.
-    pub(crate) fn need(&self, contract: &Contract, slots: usize, all_kept: bool) -> Need {
-        let limits = &self.settings.limits;
-        if contract.loss == Loss::Unbounded {
-            let least = limits.ring_slots_min.max(contract.retain as usize + 2).min(slots);
-            let all_kept = all_kept || contract.confirm || self.copies_everything();
-            return Need::Loose { least: if all_kept { slots } else { least }, most: slots };
-        }
-        let stated = contract.size as usize;
-        Need::Reserved { slots, payload: if stated == 0 { limits.size_assumed } else { stated } }
     }
 
     /// Takes the memory that a stream has to have, and so much for the name of its topic, from best effort where need be. `Err`: why
@@ -95,16 +78,6 @@ impl Broker {
         Ok(())
     }
 
-    /// A ring goes, with its stream.
-    pub(crate) fn give_memory_back(&mut self, ring: &Ring) {
-        if ring.is_reserved() {
-            self.store.memory.reserved -= ring.bytes() + STREAM_BYTES;
-        } else {
-            self.store.memory.fixed -= ring.bytes() - ring.loose_bytes() + STREAM_BYTES;
-            self.store.memory.loose -= ring.loose_bytes();
-        }
-    }
-
     /// The ring of a contract takes so many bytes more. `false`: there are not so many.
     pub(crate) fn reserve_more(&mut self, now: Time, bytes: usize, out: &mut impl Outputs) -> bool {
         let has_room = bytes <= self.store.memory.left_for_contracts(&self.settings.limits.messages());
@@ -128,7 +101,7 @@ impl Broker {
             return invariant!("a stream that takes a message is there", Ok(()));
         };
         if !stream.ring.is_reserved() && stream.ring.overwrites_unsent() {
-            self.grow_loose(index);
+            self.store.grow_loose(index, &self.settings.limits.messages());
         }
         let Some(stream) = self.store.table.stream(index) else {
             return invariant!("growing ends no stream", Ok(()));
@@ -175,20 +148,9 @@ impl Broker {
         self.store.memory.loose = self.store.memory.loose + stream.ring.loose_bytes() - before;
         self.store.memory.order.push_back((index, ticket));
         if self.store.memory.order.len() >= self.store.memory.tidy_at {
-            self.forget_gone();
+            self.store.forget_gone();
         }
         Ok(())
-    }
-
-    /// Forgets the places of messages that are not there any more.
-    fn forget_gone(&mut self) {
-        let table = &self.store.table;
-        let there = |(index, ticket): &(StreamId, Ticket)| {
-            table.stream(*index).is_some_and(|stream| stream.ring.holds(*ticket))
-        };
-        self.store.memory.order.retain(there);
-        // Half of them have to be new before it is worth another look.
-        self.store.memory.tidy_at = (2 * self.store.memory.order.len()).max(ORDER_LEAST);
     }
 
     /// Best effort gives up what contracts have taken over.
@@ -236,21 +198,6 @@ impl Broker {
         }
     }
 
-    /// The ring of a stream of best effort is too small for those who have not read yet: it grows, if there is memory.
-    pub(crate) fn grow_loose(&mut self, index: StreamId) {
-        let left = self.store.memory.left_for_messages(&self.settings.limits.messages());
-        let Some(stream) = self.store.table.stream_mut(index) else { return };
-        let slots = (2 * stream.ring.slots()).min(stream.ring.bounds().1);
-        if stream.ring.is_reserved() || slots <= stream.ring.slots() || stream.ring.oldest().is_none() {
-            return;
-        }
-        let growth = stream.ring.grown_bytes(slots) - stream.ring.bytes();
-        if self.store.memory.loose + growth <= left {
-            stream.ring.grow(slots);
-            self.store.memory.loose += growth;
-        }
-    }
-
     /// A message of best effort has gone for want of memory.
     fn write_off_squeezed(&mut self, now: Time, index: StreamId, old: &Overwritten, out: &mut impl Outputs) {
         if let Some(lineage) = old.lineage() {
@@ -281,13 +228,13 @@ impl Broker {
         let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream that loses a message is there");
         };
-        self.watch.stats.overrun += 1;
+        self.stats.overrun += 1;
         if stream.ring.is_reserved() {
             self.store.memory.unstored += 1;
         } else {
             self.store.memory.squeezed += 1;
         }
-        stream.lose_for_memory(now, topic, &mut self.watch.stats, shortage, out);
+        stream.lose_for_memory(now, topic, self.stats, shortage, out);
         if stream.record.source.is_some() {
             if stream.record.untold == 0 {
                 self.store.memory.untold.push(index);

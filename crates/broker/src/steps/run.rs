@@ -1,9 +1,8 @@
 //! Step two of a message's way through the broker: its jobs run, earliest deadline first.
 
-use crate::broker::Broker;
-use crate::membership::Membership;
 use crate::membership::pair::Partner;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::steps::announce::announce;
 use crate::steps::last::Last;
 use crate::steps::work::Work;
@@ -13,7 +12,6 @@ use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::sessions::{Deferred, Session};
 use crate::store::table::{Record, Stream, Table, Topic};
-use crate::watch::Watch;
 use crate::watch::status::Stats;
 use contract::{Mutant, Receipt, Span, StreamId, Ticket, Time, invariant};
 use wire::{LinkId, Mark, MarkKind, Marks, Message, MessageFlags, MessageKind, Origin, Routed};
@@ -25,13 +23,13 @@ const OLD_PER_LOOK: usize = 8;
 /// How long copies are kept for a subscriber that has lost its connection; it connects again at once if it can.
 const AWAITED: Span = Span::secs(1);
 
-impl Broker {
+impl Steps<'_> {
     /// Runs up to `budget` jobs. Returns whether more are waiting.
     ///
     /// A broker that does not reign forwards what reached it to the one that does; while it knows none, jobs wait.
-    pub fn run(&mut self, now: Time, budget: usize, out: &mut impl Outputs) -> bool {
-        let reigns = self.membership.pair.is_primary();
-        let forward = self.membership.pair.forward_link();
+    pub(crate) fn run(&mut self, now: Time, budget: usize, out: &mut impl Outputs) -> bool {
+        let reigns = self.pair.is_primary();
+        let forward = self.pair.forward_link();
         if !reigns && forward.is_none() {
             return false;
         }
@@ -53,19 +51,19 @@ impl Broker {
                 break;
             }
         }
-        self.watch.stats.count_alike();
+        self.stats.count_alike();
         self.tell_untaken(out);
-        let waiting = !self.work.queue.is_empty() || (reigns && self.next_copy() <= now);
+        let waiting = !self.work.queue.is_empty() || (reigns && self.work.next_copy(self.pair) <= now);
         waiting && !Mutant::LeaveJobs.is_on()
     }
 
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
         let round = self.work.round;
-        let Broker {
+        let Steps {
             store: Store { table, sessions, links, .. },
             work: Work { dropped, part, departures, last, .. },
-            watch: Watch { stats, .. },
+            stats,
             settings,
             ..
         } = self;
@@ -131,7 +129,7 @@ impl Broker {
         }
         if waits {
             self.write_off_dropped(out);
-            self.grow_loose(job.stream);
+            self.store.grow_loose(job.stream, &self.settings.limits.messages());
         }
     }
 
@@ -147,7 +145,7 @@ impl Broker {
             if offered.processing {
                 slot.set(SlotFlags::PROCESSING);
                 if Mutant::FinishEarly.is_on() {
-                    self.membership.finished.add(job.stream, job.ticket);
+                    self.finished.add(job.stream, job.ticket);
                 }
             }
         }
@@ -182,13 +180,7 @@ impl Broker {
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     #[inline]
     pub(crate) fn settle(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
-        let Broker {
-            store: Store { table, .. },
-            membership: Membership { pair, .. },
-            watch: Watch { stats, .. },
-            settings,
-            ..
-        } = self;
+        let Steps { store: Store { table, .. }, pair, stats, settings, .. } = self;
         let coordinates = settings.policy.coordinates();
         let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
         let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
@@ -230,10 +222,10 @@ impl Broker {
         most: usize,
         out: &mut impl Outputs,
     ) -> bool {
-        let Broker {
+        let Steps {
             store: Store { table, sessions, links, .. },
             work: Work { part, .. },
-            watch: Watch { stats, .. },
+            stats,
             settings,
             ..
         } = self;

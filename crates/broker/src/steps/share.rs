@@ -8,11 +8,10 @@
 //! **The invariant**: between two looks of housekeeping, what waits is no more than what was for subscribers at the last one, and a
 //! part of it for each who came since.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::store::sessions::Session;
 use contract::admission::Carriers;
-use wire::Transport;
 
 /// Of what is for subscribers, messages that are remembered to be sent later take one part in so many.
 const FOR_DEFERRED: usize = 8;
@@ -45,36 +44,17 @@ impl Part {
         let (backlog, deferred) = (limits.subscriber_backlog_bytes, limits.deferred_per_subscriber);
         Part { backlog, deferred, others: 0, by_carrier: Default::default() }
     }
-}
 
-impl Broker {
-    /// Bytes that may wait on the connection of one subscriber as things are.
-    pub fn backlog_part(&self) -> usize {
-        self.work.part.backlog
-    }
-
-    /// How many clients of other protocols share with subscribers, by how their bytes are carried. Admission counts their connections.
-    /// The first of them are served in turn, the second last.
-    pub fn share_with(&mut self, others: [&Carriers<u64>; 2]) {
-        let others = others.map(|others| *others);
-        let before = std::mem::replace(&mut self.work.part.by_carrier, others);
-        if before == others {
-            return;
-        }
-        let (io, crowd) = (self.settings.costs.io, self.promises.admission.crowd_mut());
-        for transport in [Transport::Plain, Transport::Tls, Transport::WebSocket, Transport::SecureWebSocket]
-        {
-            for (last, (before, now)) in [false, true].into_iter().zip(before.iter().zip(&others)) {
-                let io = transport.of(&io).served(last);
-                crowd.remove(io, *transport.of(before));
-                crowd.add(io, *transport.of(now));
-            }
-        }
+    /// So many clients of other protocols share with subscribers now: those who are served in turn, and last. Returns how many did.
+    pub(crate) fn share_with(&mut self, others: [Carriers<u64>; 2]) -> [Carriers<u64>; 2] {
         let count =
             |Carriers { tcp, tls, websocket, secure_websocket }| tcp + tls + websocket + secure_websocket;
-        self.work.part.others = others.into_iter().map(count).sum::<u64>() as usize;
+        self.others = others.into_iter().map(count).sum::<u64>() as usize;
+        std::mem::replace(&mut self.by_carrier, others)
     }
+}
 
+impl Steps<'_> {
     /// Divides what is for subscribers among those who are there, and takes back from those who have more.
     pub(crate) fn divide(&mut self, out: &mut impl Outputs) {
         let limits = &self.settings.limits;
@@ -102,7 +82,7 @@ impl Broker {
         let part = self.work.part.backlog;
         for (_, session) in self.store.sessions.iter_mut() {
             let Some(link) = session.link.filter(|link| out.backlog(*link) > part) else { continue };
-            session.miss(out.shed(link, part), &mut self.watch.stats);
+            session.miss(out.shed(link, part), self.stats);
         }
     }
 
@@ -111,7 +91,7 @@ impl Broker {
         let most = self.work.part.deferred;
         for (index, session) in self.store.sessions.iter_mut() {
             let excess = session.deferred.len().saturating_sub(most);
-            session.miss(excess as u64, &mut self.watch.stats);
+            session.miss(excess as u64, self.stats);
             self.work.dropped.extend(session.deferred.drain(..excess).map(|message| (index, message)));
             session.deferred.shrink_to(most);
         }

@@ -11,9 +11,9 @@
 //!
 //! Left to others: the memory of subscribers (`share.rs` of sessions), and what the driver itself needs.
 
-use crate::settings::Bound;
+use crate::settings::{Bound, Settings};
 use crate::store::ring::Ring;
-use contract::{StreamId, Ticket};
+use contract::{Contract, Loss, StreamId, Ticket};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -80,6 +80,16 @@ impl Memory {
     pub(crate) fn left_for_messages(&self, bound: &Bound) -> usize {
         bound.bytes.saturating_sub(self.reserved + self.fixed + self.names)
     }
+
+    /// A ring goes, with its stream.
+    pub(crate) fn give_back(&mut self, ring: &Ring) {
+        if ring.is_reserved() {
+            self.reserved -= ring.bytes() + STREAM_BYTES;
+        } else {
+            self.fixed -= ring.bytes() - ring.loose_bytes() + STREAM_BYTES;
+            self.loose -= ring.loose_bytes();
+        }
+    }
 }
 
 /// Why there is no memory for a message.
@@ -129,6 +139,18 @@ pub(crate) enum Need {
 }
 
 impl Need {
+    /// What a stream of this contract needs, where so many of its messages may be under way.
+    pub(crate) fn of(contract: &Contract, slots: usize, all_kept: bool, settings: &Settings) -> Need {
+        let limits = &settings.limits;
+        if contract.loss == Loss::Unbounded {
+            let least = limits.ring_slots_min.max(contract.retain as usize + 2).min(slots);
+            let all_kept = all_kept || contract.confirm || settings.copies_everything();
+            return Need::Loose { least: if all_kept { slots } else { least }, most: slots };
+        }
+        let stated = contract.size as usize;
+        Need::Reserved { slots, payload: if stated == 0 { limits.size_assumed } else { stated } }
+    }
+
     /// The ring.
     pub(crate) fn ring(self) -> Ring {
         match self {

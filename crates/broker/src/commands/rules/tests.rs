@@ -29,7 +29,10 @@ fn carrying(topics: &[&str], contract: Contract) -> (Broker, Alone) {
 
 fn store(broker: &mut Broker, out: &mut Alone, stream: StreamId, seq: u64, payload: &[u8]) {
     let message = Message { stream: stream.0, flags: MessageFlags::NONE, seq, created: NOW, payload };
-    broker.store(NOW, None, stream, &message, false, out).unwrap_or_else(|_| panic!("it is stored"));
+    broker
+        .steps()
+        .store_message(NOW, None, stream, &message, false, out)
+        .unwrap_or_else(|_| panic!("it is stored"));
 }
 
 #[test]
@@ -220,7 +223,7 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
         .slot_mut(ticket)
         .unwrap()
         .set(SlotFlags::REPLICATED);
-    broker.copy_again(StreamId(0));
+    broker.steps().copy_again(StreamId(0));
     let slot = broker.store.table.stream(StreamId(0)).unwrap().ring.slot(ticket).unwrap();
     assert!(slot.flags.has(SlotFlags::REPLICATED));
 }

@@ -16,7 +16,7 @@ fn too_fast(messages: impl IntoIterator<Item = (u64, Span, Span)>) -> u64 {
     for (seq, came, created) in messages {
         let (flags, created) = (MessageFlags::NONE, NOW + created);
         let message = Message { stream: index.0, flags, seq, created, payload: b"x" };
-        broker.store(NOW + came, None, index, &message, false, &mut out).unwrap();
+        broker.steps().store_message(NOW + came, None, index, &message, false, &mut out).unwrap();
     }
     broker.watch.stats.rate_violations
 }

@@ -331,7 +331,14 @@ impl Tried {
                 let seq = self.number(*stream, 0);
                 let (flags, created) = (MessageFlags(*marks), self.now);
                 let message = Message { stream: *stream, flags, seq, created, payload: b"posted\0\0" };
-                let _ = self.broker.store(self.now, None, StreamId(*stream), &message, false, &mut self.out);
+                let _ = self.broker.steps().store_message(
+                    self.now,
+                    None,
+                    StreamId(*stream),
+                    &message,
+                    false,
+                    &mut self.out,
+                );
             }
             Act::Forget(stream) => {
                 self.broker.store.table.stream_mut(StreamId(*stream)).unwrap().guess_next_seq(true);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::broker::Broker;
 use crate::commands::register::Publisher;
 use crate::commands::tasks::UNITS_PER_SLICE;
 use crate::membership::pair::Decision;
@@ -338,7 +339,7 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
             Message { stream: index.0, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
-        broker.store(NOW, None, index, &message, false, out).is_ok()
+        broker.steps().store_message(NOW, None, index, &message, false, out).is_ok()
     };
     assert!(!again(&mut broker, &mut out, 7));
     assert_eq!(broker.watch.stats.duplicates, 1);
@@ -378,7 +379,7 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
             Message { stream: index.0, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
-        broker.store(NOW, None, index, &message, false, out).is_ok()
+        broker.steps().store_message(NOW, None, index, &message, false, out).is_ok()
     };
     for (remembers, told, comes_again) in
         [(true, false, true), (true, true, false), (false, false, false), (true, false, true)]
