@@ -273,7 +273,7 @@ impl Broker {
                 out.send(from, &Frame::PollReply { number });
                 if self.membership.pair.is_backup(from) {
                     out.put_first(from);
-                    self.tell_finished(out);
+                    self.steps().tell_finished(out);
                 }
             }
             (_, Frame::StatusRequest { first_stream, rows }) => {
@@ -306,7 +306,7 @@ impl Broker {
             _ => Vec::new(),
         };
         out.close(from, &LEAVING);
-        ended.into_iter().for_each(|stream| self.end_silence(stream));
+        ended.into_iter().for_each(|stream| self.watch.silences.end(&mut self.store.table, stream));
         if let Some(session) = session {
             self.end_session(now, session, out);
         }
@@ -327,9 +327,13 @@ impl Broker {
             Frame::Received(received) => {
                 self.watch.stats.classes.count(received.class, |class| class.hear(&received));
             }
-            Frame::Trouble(trouble) => self.hear_trouble(now, from, &trouble, out),
+            Frame::Trouble(trouble) => {
+                self.watch.stats.hear_trouble(now, from, &trouble, &mut self.store, out)
+            }
             Frame::Handover => self.handover(now, Some(from), out),
-            Frame::ClockRequest { sent, known } => self.tell_time(now, from, sent, known, out),
+            Frame::ClockRequest { sent, known } => {
+                self.watch.stats.tell_time(now, from, (sent, known), (&mut self.store, &self.settings), out)
+            }
             Frame::PollReply { .. } => {}
             Frame::Reign { reign, standing } => {
                 if let Some(link) = self.store.links.get_mut(from) {
@@ -346,10 +350,10 @@ impl Broker {
     /// A frame from the other broker.
     fn peer_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         match frame {
-            Frame::Replicate(messages) => self.keep_copies(now, from, messages, out),
-            Frame::Prune(marks) => self.prune(from, marks),
+            Frame::Replicate(messages) => self.steps().keep_copies(now, from, messages, out),
+            Frame::Prune(marks) => self.steps().prune(from, marks),
             Frame::Forward(messages) if self.membership.pair.primary_link() == Some(from) => {
-                self.keep_copies(now, from, messages, out);
+                self.steps().keep_copies(now, from, messages, out);
             }
             Frame::Forward(messages) => self.steps().arrive(now, from, messages, out),
             Frame::PollReply { number } => {

@@ -3,13 +3,14 @@
 use crate::broker::Broker;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::outputs::Outputs;
-use crate::steps::arrive::COMPLAINT_INTERVAL;
 use crate::store::ids::SessionId;
 use crate::store::links::Party;
 use crate::store::sessions::Session;
-use crate::store::table::Stream;
+use crate::store::table::{Stream, Table};
+use crate::watch::COMPLAINT_INTERVAL;
 use crate::watch::events::Event;
 use contract::{Mutant, Span, StreamId, Time, invariants};
+use std::ops::Range;
 use wire::{FarewellReason, Frame, LinkId};
 
 /// The time between two looks.
@@ -18,7 +19,7 @@ const INTERVAL: Span = Span::millis(100);
 const JUMP: Span = Span::secs(1);
 /// Streams that one look visits; the next goes on behind them. A look at all of many would hold up messages, and leave nothing of
 /// what they need in the processor's cache.
-pub(crate) const STREAMS_PER_LOOK: usize = 1_024;
+const STREAMS_PER_LOOK: usize = 1_024;
 
 /// When a broker looked last, and how far it got.
 #[derive(Clone)]
@@ -26,7 +27,7 @@ pub(crate) struct House {
     /// When it looks next.
     at: Time,
     /// The stream with which it goes on.
-    pub(crate) next_stream: usize,
+    next_stream: usize,
     /// When the admin was last told of broken promises, and of how many.
     promises_told: (Time, u64),
 }
@@ -35,6 +36,11 @@ impl House {
     /// Nothing has been looked at yet, and now is the time.
     pub(crate) fn new(now: Time) -> House {
         House { at: now, next_stream: 0, promises_told: (Time::ZERO, 0) }
+    }
+
+    /// The places of the streams at which it looks this time.
+    fn streams(&self, table: &Table) -> Range<usize> {
+        self.next_stream..(self.next_stream + STREAMS_PER_LOOK).min(table.streams.len())
     }
 
     /// When it looks next.
@@ -63,7 +69,9 @@ impl Broker {
         self.continue_sync(UNITS_PER_SLICE, out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
-        self.listen_to_streams(now, out);
+        let places = self.house.streams(&self.store.table);
+        let reigns = self.membership.pair.is_primary();
+        self.watch.listen_to_streams(now, reigns, (&mut self.store.table, places), out);
         self.retire_left_streams(now, out);
     }
 

@@ -1,6 +1,5 @@
 //! The pair: who reigns, whether the other broker lives, and what a backup is told.
 
-use crate::membership::finished::Finished;
 use crate::membership::pair::Pair;
 use crate::membership::partner::PartnerLink;
 use crate::membership::reign::{Beginning, Leaving};
@@ -8,7 +7,6 @@ use crate::membership::standby::Telling;
 use crate::settings::Settings;
 use wire::LinkId;
 
-pub(crate) mod finished;
 pub(crate) mod guard;
 pub(crate) mod liveness;
 pub(crate) mod pair;
@@ -21,7 +19,6 @@ pub(crate) mod standby;
 pub(crate) struct Membership {
     pub(crate) pair: Pair,
     pub(crate) partner: PartnerLink,
-    pub(crate) finished: Finished,
     /// How its reign began.
     pub(crate) beginning: Beginning,
     pub(crate) leaving: Leaving,
@@ -41,7 +38,6 @@ impl Membership {
         Membership {
             pair: pair.keep_within(delays.failover),
             partner: PartnerLink::default(),
-            finished: Finished::new(),
             beginning: Beginning::default(),
             leaving: Leaving::No,
             handover_asker: None,

@@ -1,6 +1,5 @@
 //! A message's way: it arrives, is dispatched, copied, processed, and leaves.
 
-use crate::membership::finished::Finished;
 use crate::membership::pair::Pair;
 use crate::settings::Settings;
 use crate::steps::work::Work;
@@ -10,7 +9,9 @@ use crate::watch::status::Stats;
 pub(crate) mod announce;
 pub(crate) mod arrive;
 pub(crate) mod departures;
+pub(crate) mod finished;
 pub(crate) mod forward;
+pub(crate) mod keep;
 pub(crate) mod last;
 pub(crate) mod lazy;
 pub(crate) mod plain;
@@ -29,7 +30,6 @@ pub(crate) struct Steps<'a> {
     pub(crate) pair: &'a Pair,
     /// The reign was taken from a primary that was believed dead, and not given.
     pub(crate) reign_was_taken: bool,
-    pub(crate) finished: &'a mut Finished,
     pub(crate) store: &'a mut Store,
     pub(crate) work: &'a mut Work,
     pub(crate) stats: &'a mut Stats,

@@ -18,6 +18,7 @@ pub(crate) mod numbers;
 pub(crate) mod pace;
 pub(crate) mod prefetch;
 pub(crate) mod queue;
+pub(crate) mod quiet;
 pub(crate) mod results;
 pub(crate) mod ring;
 pub(crate) mod sessions;

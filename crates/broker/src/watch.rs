@@ -20,6 +20,9 @@ pub(crate) mod throttle;
 /// The same trouble is told so often at most.
 pub(crate) const TELL_EVERY: Span = Span::secs(60);
 
+/// The operator hears of the same trouble of the same stream at most this often.
+pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
+
 /// What a broker has counted since its process started.
 #[derive(Clone)]
 pub(crate) struct Watch {

@@ -16,7 +16,6 @@ impl Broker {
             settings: &self.settings,
             pair: &self.membership.pair,
             reign_was_taken: self.membership.beginning.taken,
-            finished: &mut self.membership.finished,
             store: &mut self.store,
             work: &mut self.work,
             stats: &mut self.watch.stats,

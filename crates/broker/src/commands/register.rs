@@ -613,7 +613,7 @@ impl Broker {
 
     /// A stream ends: what waits is dispatched first, then everybody forgets it.
     pub(crate) fn retire(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) {
-        self.end_silence(index);
+        self.watch.silences.end(&mut self.store.table, index);
         let Some(stream) = self.store.table.stream_mut(index) else { return };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
         stream.record.source = None;
@@ -636,7 +636,7 @@ impl Broker {
 
     /// Forgets a stream at once.
     pub(crate) fn drop_stream(&mut self, index: StreamId, out: &mut impl Outputs) {
-        self.end_silence(index);
+        self.watch.silences.end(&mut self.store.table, index);
         let Some((stream, topic)) = self.store.table.pair(index) else { return };
         if stream.record.admitted {
             let subscribers = topic.receivers();

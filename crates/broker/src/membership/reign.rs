@@ -4,14 +4,10 @@ use crate::broker::{Broker, PARTNER};
 use crate::commands::tasks::UNITS_PER_SLICE;
 use crate::membership::pair::{Copies, Decision, Role};
 use crate::outputs::Outputs;
-use crate::steps::work::Work;
-use crate::store::Store;
 use crate::store::links::Party;
 use crate::store::queue::JobKind;
-use crate::store::ring::SlotFlags;
-use crate::store::table::Topic;
 use crate::watch::events::{Event, PromotionCause};
-use contract::{Mutant, StreamId, Time, invariant};
+use contract::{Mutant, Time};
 use wire::{Companion, Farewell, FarewellReason, Frame, Knowledge, Knows, LinkId, Standing, StoreState};
 
 /// How far this broker is on its way out.
@@ -103,7 +99,7 @@ impl Broker {
             out.send(asker, &Frame::HandoverReply { done: false, epoch: reign.epoch, text });
         }
         self.tell_standing(out);
-        let recovered = if reigned { 0 } else { self.plan_copies(now) };
+        let recovered = if reigned { 0 } else { self.steps().plan_copies(now) };
         for (_, session) in self.store.sessions.iter_mut().filter(|(_, session)| session.link.is_none()) {
             session.detached_at = now;
         }
@@ -117,45 +113,6 @@ impl Broker {
             out.report(&Event::ReignsUnasked { known });
         }
         self.judge_provisional_streams(out);
-    }
-
-    /// Plans a dispatch for every copy that has not been pruned, and for every message that was forwarded to a primary
-    /// which may have died with it. Deadlines that have passed keep their value, so the
-    /// oldest go first.
-    fn plan_copies(&mut self, now: Time) -> u64 {
-        let Broker { store: Store { table, .. }, work: Work { queue, .. }, settings, membership, .. } = self;
-        let mut recovered = 0;
-        if Mutant::KeepCopiesBack.is_on() {
-            return recovered;
-        }
-        membership.finished.untold.clear();
-        let streams: Vec<StreamId> = table.streams().map(|(index, _)| index).collect();
-        for index in streams {
-            let Some((stream, topic)) = table.pair_mut(index) else {
-                invariant!("a stream that was listed is there");
-                continue;
-            };
-            stream.guess_next_seq(true);
-            for ticket in stream.ring.tickets() {
-                let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
-                if !slot.doubt() {
-                    continue;
-                }
-                let forwarded = slot.flags.has(SlotFlags::FORWARDED) && !Mutant::ForgetForwarded.is_on();
-                let uncertain = slot.flags.has(SlotFlags::COPY) || forwarded;
-                if !uncertain || slot.flags.has(SlotFlags::DISPATCHED) {
-                    continue;
-                }
-                slot.clear(SlotFlags::FORWARDED);
-                slot.clear(SlotFlags::OFFERED);
-                slot.clear(SlotFlags::PROCESSING);
-                let by_deadline = settings.policy.is_by_deadline();
-                let deadline = if by_deadline { slot.created + topic.plan.pseudo.dispatch } else { now };
-                queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
-                recovered += 1;
-            }
-        }
-        recovered
     }
 
     /// Another broker reigns. What has not been dispatched goes there as soon as it is reached.
@@ -275,13 +232,14 @@ impl Broker {
 
     pub(crate) fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
         let before = self.watch.stats.forwarded;
-        self.steps().take_back_unprocessed(out);
-        while let Some(job) = self.work.queue.pop() {
+        let mut steps = self.steps();
+        steps.take_back_unprocessed(out);
+        while let Some(job) = steps.work.queue.pop() {
             if job.kind() == JobKind::Dispatch {
-                self.steps().forward(to, job, out);
+                steps.forward(to, job, out);
             }
         }
-        self.forward_unconfirmed(to, out);
+        steps.forward_unconfirmed(to, out);
         out.tell_rest(to);
         let epoch = self.membership.pair.reign.epoch.next();
         out.send(to, &Frame::TakeOver { epoch });
@@ -289,25 +247,6 @@ impl Broker {
         self.membership.pair.await_successor(now, epoch);
         // Clients are not told. They go on sending here, and it is forwarded, until they hear of the new reign.
         out.report(&Event::HandedOver { forwarded: self.watch.stats.forwarded - before });
-    }
-
-    /// What has been offered and does not count as dispatched. Where copies are eager, the backup has those that
-    /// wait for a slow subscriber, and only confirmed topics matter; lazily, it may have none of them.
-    fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
-        let confirmed = |(index, _): (StreamId, &crate::store::table::Stream)| {
-            let waits = |topic: &Topic| topic.contract.confirm || topic.plan.lazy.is_some();
-            self.store.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
-        };
-        let streams: Vec<StreamId> = self.store.table.streams().filter_map(confirmed).collect();
-        for index in streams {
-            let Some(stream) = self.store.table.stream(index) else {
-                invariant!("a stream that was listed is there");
-                continue;
-            };
-            for ticket in stream.ring.tickets() {
-                self.steps().forward_slot(to, index, ticket, out);
-            }
-        }
     }
 
     /// Begins to end: hands over if there is somebody to hand over to. [`Broker::has_left`] says when it is done.

@@ -12,11 +12,10 @@ use crate::commands::tasks::{SLOTS_PER_UNIT, UNITS_PER_SLICE};
 use crate::membership::pair::Copies;
 use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
-use crate::store::ring::SlotFlags;
 use crate::watch::events::Event;
-use contract::{Mutant, StreamId, Time, TopicFilter, invariant};
+use contract::{Mutant, StreamId, Time, TopicFilter};
 use std::ops::Bound;
-use wire::{Frame, LinkId, Marks, Message, MessageFlags, Messages};
+use wire::{Frame, LinkId};
 
 /// Streams of which a backup is told at once, however much waits for it.
 const STREAMS_TOLD_MIN: u32 = 64;
@@ -133,7 +132,7 @@ impl Broker {
     /// The primary has told us everything.
     pub(crate) fn know_everything(&mut self, from: LinkId, out: &mut impl Outputs) {
         if self.membership.pair.on_synced(from) {
-            self.trust_finished();
+            self.steps().trust_finished();
             out.told_everything();
             out.report(&Event::Joined { reign: self.membership.pair.reign });
             out.send(from, &Frame::Standby);
@@ -156,93 +155,5 @@ impl Broker {
         if yields {
             self.give_reign(now, from, out);
         }
-    }
-
-    /// Copies from the primary, or what it had not dispatched when it handed over.
-    pub(crate) fn keep_copies(
-        &mut self,
-        now: Time,
-        from: LinkId,
-        messages: Messages<'_>,
-        out: &mut impl Outputs,
-    ) {
-        if self.membership.pair.primary_link() != Some(from) {
-            return;
-        }
-        for message in messages {
-            if let Some(index) = self.store.links.get(from).and_then(|link| link.stream(message.stream)) {
-                self.keep_copy(now, index, &message, out);
-            }
-        }
-    }
-
-    pub(crate) fn keep_copy(
-        &mut self,
-        now: Time,
-        index: StreamId,
-        message: &Message<'_>,
-        out: &mut impl Outputs,
-    ) {
-        let Some(stream) = self.store.table.stream_mut(index) else {
-            return invariant!("a number on a link means a stream that is there");
-        };
-        if message.seq == u64::MAX {
-            return;
-        }
-        let truths = message.flags.only(MessageFlags::TRUTHS);
-        let found = stream.ring.find(message.seq).and_then(|ticket| stream.ring.slot_mut(ticket));
-        // What a primary copies it is not done with, whatever one before it was.
-        if let Some(slot) = found
-            && slot.doubt()
-        {
-            // It came here before, when we reigned or forwarded it. Now it is the primary's, and we keep it for that.
-            slot.set(SlotFlags::COPY);
-            slot.clear(SlotFlags::OFFERED);
-            slot.clear(SlotFlags::FORWARDED);
-            return;
-        }
-        if !stream.ring.has_room(message.payload.len())
-            && let Err(shortage) = self.steps().find_room(now, index, message.payload.len(), out)
-        {
-            self.steps().lose_for_memory(now, index, shortage, out);
-            return;
-        }
-        let Some(stream) = self.store.table.stream_mut(index) else {
-            return invariant!("making room ends no stream");
-        };
-        self.watch.stats.copies_kept += 1;
-        stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
-        stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
-    }
-
-    /// Copies that the primary has dispatched.
-    pub(crate) fn prune(&mut self, from: LinkId, marks: Marks<'_>) {
-        if self.membership.pair.primary_link() != Some(from) || Mutant::IgnorePrunes.is_on() {
-            return;
-        }
-        for mark in marks {
-            let Some(index) = self.store.links.get(from).and_then(|link| link.stream(mark.stream)) else {
-                continue;
-            };
-            self.be_done_with(index, mark.seq);
-        }
-    }
-
-    /// The primary is done with a message.
-    pub(crate) fn be_done_with(&mut self, index: StreamId, seq: u64) {
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
-            return invariant!("a number on a link means a stream that is there");
-        };
-        // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
-        // overwritten it.
-        let copy = stream.ring.find(seq).and_then(|ticket| stream.ring.slot_mut(ticket));
-        let Some(copy) = copy else { return self.remember_finished(index, seq) };
-        if !copy.flags.has(SlotFlags::DISPATCHED) && self.membership.pair.is_being_told() && topic.remembers()
-        {
-            copy.set(SlotFlags::UNTOLD);
-            self.membership.finished.untold.insert(index);
-        }
-        copy.set(SlotFlags::DISPATCHED);
-        self.watch.stats.pruned += 1;
     }
 }

@@ -7,6 +7,7 @@ use crate::store::memory::Shortage;
 use crate::store::queue::JobKind;
 use crate::store::ring::{Overwritten, SlotFlags};
 use crate::store::table::{Stream, Times, Topic};
+use crate::watch::COMPLAINT_INTERVAL;
 use crate::watch::clocks::CLOCKS_APART_MIN;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
@@ -20,8 +21,6 @@ const FEW_STREAMS: usize = 64;
 const LOOK_AHEAD: usize = 4;
 /// Jobs that run at once where a stream has no room.
 const JOBS_FOR_ROOM: usize = 64;
-/// The operator hears of the same trouble of the same stream at most this often.
-pub(crate) const COMPLAINT_INTERVAL: Span = Span::secs(60);
 /// A creation time further in the future is no jitter between synchronised clocks.
 pub(crate) const CLOCK_AHEAD_MAX: Span = CLOCKS_APART_MIN;
 /// One this far in the past may be.

@@ -4,6 +4,7 @@ use crate::outputs::Outputs;
 use crate::steps::Steps;
 use crate::store::queue::Job;
 use crate::store::ring::SlotFlags;
+use crate::store::table::{Stream, Topic};
 use contract::{Mutant, StreamId, Ticket, invariant};
 use wire::{LinkId, Message, MessageFlags, MessageKind};
 
@@ -52,5 +53,24 @@ impl Steps<'_> {
         }
         // The successor has it, and what its publisher is told goes there as well.
         self.answer(index, ticket, out);
+    }
+
+    /// What has been offered and does not count as dispatched. Where copies are eager, the backup has those that
+    /// wait for a slow subscriber, and only confirmed topics matter; lazily, it may have none of them.
+    pub(crate) fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
+        let confirmed = |(index, _): (StreamId, &Stream)| {
+            let waits = |topic: &Topic| topic.contract.confirm || topic.plan.lazy.is_some();
+            self.store.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
+        };
+        let streams: Vec<StreamId> = self.store.table.streams().filter_map(confirmed).collect();
+        for index in streams {
+            let Some(stream) = self.store.table.stream(index) else {
+                invariant!("a stream that was listed is there");
+                continue;
+            };
+            for ticket in stream.ring.tickets() {
+                self.forward_slot(to, index, ticket, out);
+            }
+        }
     }
 }

@@ -155,7 +155,7 @@ impl Steps<'_> {
         slot.clear(SlotFlags::PROCESSING);
         if slot.is_complete() {
             self.settle(receipt.stream, receipt.ticket, out);
-            self.finished.add(receipt.stream, receipt.ticket);
+            self.work.finished.add(receipt.stream, receipt.ticket);
         }
     }
 

@@ -145,7 +145,7 @@ impl Steps<'_> {
             if offered.processing {
                 slot.set(SlotFlags::PROCESSING);
                 if Mutant::FinishEarly.is_on() {
-                    self.finished.add(job.stream, job.ticket);
+                    self.work.finished.add(job.stream, job.ticket);
                 }
             }
         }

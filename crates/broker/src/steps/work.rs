@@ -2,6 +2,7 @@
 
 use crate::settings::Settings;
 use crate::steps::departures::Departures;
+use crate::steps::finished::Finished;
 use crate::steps::last::Last;
 use crate::steps::lazy::LazyCopies;
 use crate::steps::share::Part;
@@ -14,6 +15,7 @@ use crate::store::sessions::Deferred;
 pub(crate) struct Work {
     pub(crate) queue: Queue,
     pub(crate) lazy: LazyCopies,
+    pub(crate) finished: Finished,
     /// What was dispatched in this turn, whose bytes have not left.
     pub(crate) departures: Departures,
     /// What was dropped for a subscriber while a message was dispatched; empty otherwise.
@@ -38,6 +40,7 @@ impl Work {
         Work {
             queue: Queue::new(settings.limits.jobs),
             lazy: LazyCopies::new(settings.replication),
+            finished: Finished::new(),
             departures: Departures::default(),
             dropped: Vec::new(),
             last: Last::default(),

@@ -38,7 +38,7 @@ impl SlotFlags {
     /// Its publisher waits for word that it is covered.
     pub(crate) const ASKED: SlotFlags = SlotFlags(256);
 
-    /// The primary was done with it before this backup had been told what operators remember of it; see [`crate::membership::finished`].
+    /// The primary was done with it before this backup had been told what operators remember of it; see [`crate::steps::finished`].
     pub(crate) const UNTOLD: SlotFlags = SlotFlags(512);
 
     /// Both sets together.

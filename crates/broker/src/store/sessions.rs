@@ -4,7 +4,6 @@
 use crate::store::ids::SessionId;
 use crate::store::pace::Pace;
 use crate::store::table::Subscribers;
-use crate::watch::status::Stats;
 use contract::rounds::LAST_BACKLOG;
 use contract::{Filters, Mutant, Needs, StreamId, Ticket, Time, TopicFilter};
 use std::cmp::Reverse;
@@ -66,13 +65,6 @@ impl Session {
         let oldest = if self.deferred.len() >= limit { self.deferred.pop_front() } else { None };
         self.deferred.push_back(message);
         oldest
-    }
-
-    /// It will not get so many messages. To who is served as best effort they were not promised.
-    pub(crate) fn miss(&mut self, count: u64, stats: &mut Stats) {
-        let count = if self.best_effort { 0 } else { count };
-        self.dropped += count;
-        stats.dropped += count;
     }
 
     /// Its subscriber calls a filter by this number, and not the one any more that it called so before.

@@ -1,13 +1,11 @@
 //! The accounts of a stream: how long its messages take, which are late, which are missing. What breaks the contract is told, though
 //! never so often that telling becomes work of its own.
 
-use crate::broker::Broker;
 use crate::outputs::Outputs;
 use crate::store::Store;
 use crate::store::memory::Shortage;
 use crate::store::sessions::Session;
 use crate::store::table::{Stream, Took, Topic};
-use crate::watch::Watch;
 use crate::watch::clocks::cause_of_lateness;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
@@ -134,7 +132,7 @@ impl Stream {
     }
 }
 
-impl Broker {
+impl Stats {
     /// A subscriber says what was wrong with a stream that it asked for.
     #[cold]
     pub(crate) fn hear_trouble(
@@ -142,9 +140,10 @@ impl Broker {
         now: Time,
         from: LinkId,
         trouble: &Trouble,
+        store: &mut Store,
         out: &mut impl Outputs,
     ) {
-        let Broker { store: Store { table, links, sessions, .. }, watch: Watch { stats, .. }, .. } = self;
+        let (Store { table, links, sessions, .. }, stats) = (store, self);
         let Some(link) = links.get(from) else { return invariant!("who sends a frame has a link") };
         let Some((stream, topic)) = table.pair_mut(StreamId(trouble.stream)) else { return };
         let session = link.session().filter(|session| topic.subscribers.contains(session));
@@ -185,6 +184,15 @@ impl Broker {
                 out.report(&Event::SubscriberMissed { topic, publisher, subscriber, lost, run, tolerated });
             }
         }
+    }
+}
+
+impl Session {
+    /// It will not get so many messages. To who is served as best effort they were not promised.
+    pub(crate) fn miss(&mut self, count: u64, stats: &mut Stats) {
+        let count = if self.best_effort { 0 } else { count };
+        self.dropped += count;
+        stats.dropped += count;
     }
 }
 

@@ -291,7 +291,7 @@ impl Broker {
             !self.membership.pair.is_protected() && topic.strict().loss != contract::Loss::Unbounded;
         if recent(troubles.broken_at) {
             (TopicState::Broken, troubles.broken_by)
-        } else if self.silence(now, stream).is_some() {
+        } else if self.watch.silences.of(now, stream, self.membership.pair.is_primary()).is_some() {
             (TopicState::Silent, Concern::Silent)
         } else if exposed {
             (TopicState::AtRisk, Concern::Unprotected)
@@ -301,7 +301,7 @@ impl Broker {
             (TopicState::AtRisk, Concern::Crowded)
         } else if self.is_beyond_budget(topic) {
             (TopicState::AtRisk, Concern::BudgetShort)
-        } else if self.has_far_subscribers(topic) {
+        } else if self.store.has_far_subscribers(topic, &self.settings) {
             (TopicState::AtRisk, Concern::Far)
         } else if recent(troubles.endangered_at) {
             (TopicState::AtRisk, troubles.endangered_by)
@@ -349,7 +349,11 @@ impl Broker {
             subscribers_longest_run: troubles.reported.longest_run,
             subscribers_late: troubles.reported.late,
             latency: [took.last, took.longest].map(|micros| Span::micros(micros.into())),
-            silence: self.silence(now, stream).unwrap_or(Span::ZERO),
+            silence: self
+                .watch
+                .silences
+                .of(now, stream, self.membership.pair.is_primary())
+                .unwrap_or(Span::ZERO),
         }
     }
 }

@@ -139,7 +139,7 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     let impossible = vec![rule("a", fast().retain(0).tolerate(0))];
     assert!(broker.would_change(&impossible).is_err(), "it would be, too");
     let copy = Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
-    broker.keep_copy(NOW, StreamId(0), &copy, &mut out);
+    broker.steps().keep_copy(NOW, StreamId(0), &copy, &mut out);
     assert!(broker.follow_contract(NOW, index, fast().retain(8), &mut out));
     let (stream, topic) = broker.store.table.pair(StreamId(0)).unwrap();
     assert_eq!(topic.contract.retain, 8);

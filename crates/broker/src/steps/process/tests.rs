@@ -333,7 +333,7 @@ fn a_subscriber_is_told_to_expect_the_first_result_that_it_gets_though_a_later_o
 fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut broker, &mut out);
-    broker.remember_finished(index, 7);
+    broker.steps().remember_finished(index, 7);
     let arrived = |broker: &Broker| broker.store.table.stream(index).unwrap().arrived();
     assert_eq!(arrived(&broker), 0, "nothing came");
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
@@ -348,7 +348,7 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     assert_eq!(arrived(&broker), 2);
     // One message is retained, so nobody sends these again.
     let before = ring(&mut broker, index).next_ticket();
-    (0..7).for_each(|seq| broker.remember_finished(index, seq));
+    (0..7).for_each(|seq| broker.steps().remember_finished(index, seq));
     assert_eq!(ring(&mut broker, index).next_ticket(), before);
 }
 
@@ -361,12 +361,12 @@ fn what_is_finished_takes_no_place_of_a_copy_that_is_needed() {
         ring(&mut broker, index).push(seq, NOW, b"copy", SlotFlags::COPY, MessageFlags::NONE);
         broker.store.table.stream_mut(index).unwrap().next_seq = seq + 1;
     }
-    broker.remember_finished(index, slots);
+    broker.steps().remember_finished(index, slots);
     assert!(ring(&mut broker, index).find(slots).is_none());
     assert!(ring(&mut broker, index).find(0).is_some());
     let oldest = ring(&mut broker, index).find(0).unwrap();
     ring(&mut broker, index).slot_mut(oldest).unwrap().set(SlotFlags::DISPATCHED);
-    broker.remember_finished(index, slots);
+    broker.steps().remember_finished(index, slots);
     assert!(ring(&mut broker, index).find(slots).is_some(), "the oldest one is not needed any more");
 }
 
@@ -390,8 +390,8 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
         let (copied, finished) = (seq, seq + 1);
         ring(&mut broker, index).push(copied, NOW, b"copy", SlotFlags::COPY, MessageFlags::NONE);
         broker.membership.pair.join(NOW, LinkId(1));
-        broker.be_done_with(index, copied);
-        broker.be_done_with(index, finished);
+        broker.steps().be_done_with(index, copied);
+        broker.steps().be_done_with(index, finished);
         if told {
             broker.know_everything(LinkId(1), &mut out);
         }
@@ -413,9 +413,9 @@ fn what_a_new_primary_copies_it_is_not_done_with() {
     let processing = Processing { handle: 0, within: Span::millis(1), remembers: true };
     broker.store.table.topic_mut(topic).unwrap().processing = Some(processing);
     broker.membership.pair.join(NOW, LinkId(1));
-    broker.be_done_with(index, 0);
+    broker.steps().be_done_with(index, 0);
     let copy = Message { stream: index.0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
-    broker.keep_copy(NOW, index, &copy, &mut out);
+    broker.steps().keep_copy(NOW, index, &copy, &mut out);
     broker.know_everything(LinkId(1), &mut out);
     let before = broker.work.queue.len();
     broker.carry_out(NOW, Decision::Promote(PromotionCause::Silent), &mut out);

@@ -14,10 +14,10 @@
 //!
 //! Source: the delivered numbers that ride on batches (ARREC §4.5.2).
 
-use crate::broker::Broker;
-use crate::membership::Membership;
 use crate::outputs::Outputs;
+use crate::steps::Steps;
 use crate::steps::announce::announce;
+use crate::steps::work::Work;
 use crate::store::Store;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Stream;
@@ -51,12 +51,12 @@ impl Finished {
     }
 }
 
-impl Broker {
+impl Steps<'_> {
     /// Tells the backup of processed messages that their publishers still retain.
     pub(crate) fn tell_finished(&mut self, out: &mut impl Outputs) {
-        let partner = self.membership.pair.backup().map(|partner| partner.link);
+        let partner = self.pair.backup().map(|partner| partner.link);
         let tells = self.settings.policy.coordinates() && self.settings.replication.keeps_contracts();
-        let Broker { store: Store { table, links, .. }, membership: Membership { finished, .. }, .. } = self;
+        let Steps { store: Store { table, links, .. }, work: Work { finished, .. }, .. } = self;
         let Some(partner) = partner.filter(|_| tells) else { return finished.news.clear() };
         let Some(state) = links.get_mut(partner) else { return invariant!("a backup has a link") };
         for (index, ticket) in finished.news.drain(..) {
@@ -90,18 +90,18 @@ impl Broker {
         if crowded || seq == u64::MAX || !is_retained(seq, stream.next_seq, topic.contract.retain) {
             return;
         }
-        let untold = self.membership.pair.is_being_told() && topic.remembers();
+        let untold = self.pair.is_being_told() && topic.remembers();
         let flags = if untold { SlotFlags::DISPATCHED.or(SlotFlags::UNTOLD) } else { SlotFlags::DISPATCHED };
         stream.next_seq = stream.next_seq.max(seq + 1);
         stream.keep(seq, Time::ZERO, &[], flags, MessageFlags::NONE);
         if untold {
-            self.membership.finished.untold.insert(index);
+            self.work.finished.untold.insert(index);
         }
     }
 
     /// This backup has been told what operators remember: what the primary was done with before need not come to its own operators.
     pub(crate) fn trust_finished(&mut self) {
-        for index in std::mem::take(&mut self.membership.finished.untold) {
+        for index in std::mem::take(&mut self.work.finished.untold) {
             let Some(stream) = self.store.table.stream_mut(index) else { continue };
             stream.ring.slots_mut().for_each(|slot| slot.clear(SlotFlags::UNTOLD));
         }
