@@ -4,7 +4,6 @@ mod carry;
 
 use crate::commands::Promises;
 use crate::commands::guests::CLIENT_ROWS;
-use crate::commands::rules;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, Tasks, UNITS_PER_SLICE};
 use crate::housekeeping::House;
 use crate::membership::Membership;
@@ -144,6 +143,12 @@ impl Broker {
     /// How its reign began; of use while it reigns.
     pub fn beginning(&self) -> Beginning {
         self.membership.beginning
+    }
+
+    /// Whether it may take longer than `network.failover` until the death of the partner is noticed. At the next look that is told, and
+    /// contracts are at risk.
+    pub fn notices_late(&self, now: Time) -> bool {
+        self.membership.notices_late(now, &self.settings)
     }
 
     /// What it remembers of other protocols may be old. It must have just started.
@@ -389,7 +394,7 @@ impl Broker {
                     link.nonce = Some(nonce);
                 }
                 if self.membership.pair.primary_link() == Some(from) || self.membership.pair.is_backup(from) {
-                    self.listen_for(from, out);
+                    self.membership.listen_for(from, &self.store.links, &self.settings, out);
                 }
             }
             Frame::Join => self.take_backup(now, from, false, out),
@@ -563,7 +568,7 @@ impl Broker {
             return;
         }
         let to_partner = state.dialed || matches!(state.party, Party::Peer);
-        let knows = if to_partner { self.written_knowledge(out) } else { Vec::new() };
+        let knows = if to_partner { self.membership.written_knowledge(out) } else { Vec::new() };
         let hello = Hello {
             standing: self.membership.pair.standing(),
             prefers_to_reign: self.settings.prefers_to_reign,
@@ -654,11 +659,6 @@ impl Broker {
             Party::Peer => self.continue_sync(UNITS_PER_SLICE, out),
             _ => {}
         }
-    }
-
-    /// The place of the configured rule that governs a topic: the first that means it.
-    pub(crate) fn rule_of(&self, topic: &str) -> Option<usize> {
-        rules::first(&self.promises.rules, topic)
     }
 }
 

@@ -43,4 +43,9 @@ impl Promises {
             crowd: CrowdLook::default(),
         }
     }
+
+    /// The place of the configured rule that governs a topic: the first that means it.
+    pub(crate) fn rule_of(&self, topic: &str) -> Option<usize> {
+        rules::first(&self.rules, topic)
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::broker::Broker;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
+use crate::membership::partner::Look;
 use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::links::Party;
@@ -47,6 +48,23 @@ impl House {
     pub(crate) fn next_deadline(&self) -> Time {
         self.at
     }
+
+    /// Tells of promises that the program has broken, all places at once and then for a while none.
+    fn tell_broken_promises(&mut self, now: Time, out: &mut impl Outputs) {
+        let (at, told) = self.promises_told;
+        let broken = invariants::broken();
+        let recent = at <= now && now < at + COMPLAINT_INTERVAL;
+        if broken == told || recent {
+            return;
+        }
+        self.promises_told = (now, broken);
+        for place in invariants::places() {
+            let times = place.take_untold();
+            if times > 0 {
+                out.report(&Event::PromiseBroken { place: &place.to_string(), times });
+            }
+        }
+    }
 }
 
 impl Broker {
@@ -59,10 +77,14 @@ impl Broker {
             self.forgive(now);
         }
         self.house.at = now + INTERVAL;
-        self.look_at_partner(now, out);
-        self.tell_broken_promises(now, out);
+        let look = Look { now, settings: &self.settings, table: &self.store.table };
+        self.membership.look_at_partner(&look, &self.watch.stats, out);
+        self.steps().tell_slow_copying(now, out);
+        self.house.tell_broken_promises(now, out);
         self.steps().divide(out);
-        self.look_at_crowd(now, out);
+        let reigns = self.membership.pair.is_primary();
+        let known = (&self.store.table, &self.settings);
+        self.promises.look_at_crowd(now, reigns, known, out);
         self.look_at_paces(now, out);
         self.resume_subscribers(now, out);
         self.tell_slow_subscribers(now, out);
@@ -70,26 +92,8 @@ impl Broker {
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
         let places = self.house.streams(&self.store.table);
-        let reigns = self.membership.pair.is_primary();
         self.watch.listen_to_streams(now, reigns, (&mut self.store.table, places), out);
         self.retire_left_streams(now, out);
-    }
-
-    /// Tells of promises that the program has broken, all places at once and then for a while none.
-    fn tell_broken_promises(&mut self, now: Time, out: &mut impl Outputs) {
-        let (at, told) = self.house.promises_told;
-        let broken = invariants::broken();
-        let recent = at <= now && now < at + COMPLAINT_INTERVAL;
-        if broken == told || recent {
-            return;
-        }
-        self.house.promises_told = (now, broken);
-        for place in invariants::places() {
-            let times = place.take_untold();
-            if times > 0 {
-                out.report(&Event::PromiseBroken { place: &place.to_string(), times });
-            }
-        }
     }
 
     /// Nobody was silent for as long as it seems: what is waited for, is waited for anew.

@@ -41,7 +41,8 @@ impl Broker {
         }
         let all = *topic >= self.store.table.topics.len() && *stream >= self.store.table.streams.len();
         if all {
-            self.look_at_crowd(now, out);
+            let (reigns, known) = (self.membership.pair.is_primary(), (&self.store.table, &self.settings));
+            self.promises.look_at_crowd(now, reigns, known, out);
         }
         (used, all)
     }

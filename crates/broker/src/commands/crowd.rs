@@ -6,8 +6,10 @@
 //! risk, and the admin hears of it.
 
 use crate::broker::Broker;
+use crate::commands::Promises;
 use crate::outputs::Outputs;
-use crate::store::table::Topic;
+use crate::settings::Settings;
+use crate::store::table::{Table, Topic};
 use crate::watch::events::Event;
 use contract::admission::Carriers;
 use contract::{BudgetShort, Span, Time};
@@ -33,10 +35,67 @@ impl CrowdLook {
     pub(crate) fn planned_anew(&mut self) {
         self.planned_anew = true;
     }
+
+    /// Whether a topic is copied lazily, and the copies that may have to begin at once do not fit the budget.
+    pub(crate) fn is_beyond_budget(&self, topic: &Topic) -> bool {
+        self.budget_short.is_some() && topic.plan.lazy.is_some()
+    }
+
+    /// Whether there are too many connections for this topic's contract.
+    pub(crate) fn is_crowded_for(&self, topic: &Topic) -> bool {
+        self.takes.is_some_and(|takes| is_shorter(topic, takes))
+    }
+
+    fn tell_short_budget(&mut self, now: Time, table: &Table, out: &mut impl Outputs) {
+        let Some(BudgetShort { budget, needed, .. }) = self.budget_short else { return };
+        if self.budget_told_at != Time::ZERO && now < self.budget_told_at + TOLD_EVERY {
+            return;
+        }
+        self.budget_told_at = now;
+        let streams = admitted_where(table, |topic| self.is_beyond_budget(topic));
+        out.report(&Event::BudgetShort { needed, budget, streams });
+    }
 }
 
 /// It is told again after this, while it lasts.
 const TOLD_EVERY: Span = Span::secs(10);
+
+impl Promises {
+    /// Looks again where clients have come or gone, or plans have changed, and tells.
+    pub(crate) fn look_at_crowd(
+        &mut self,
+        now: Time,
+        reigns: bool,
+        (table, settings): (&Table, &Settings),
+        out: &mut impl Outputs,
+    ) {
+        let Promises { crowd, admission, .. } = self;
+        let checked = reigns && settings.schedulability && !settings.is_baseline();
+        if !checked || !settings.replication.keeps_contracts() {
+            // A backup looks when it reigns.
+            (crowd.takes, crowd.budget_short, crowd.planned_anew) = (None, None, true);
+            return;
+        }
+        let clients = admission.crowd_mut().len();
+        let was_short = crowd.takes.is_some() || crowd.budget_short.is_some();
+        if clients != crowd.clients || crowd.planned_anew || was_short {
+            (crowd.clients, crowd.planned_anew) = (clients, false);
+            crowd.budget_short = admission.budget_short();
+            crowd.takes = admission.overload().map(|_| {
+                // Longer than can be said, if there is no bound.
+                admission.rounds(Span::FOREVER).unwrap_or(Span::FOREVER)
+            });
+        }
+        crowd.tell_short_budget(now, table, out);
+        let Some(takes) = crowd.takes else { return };
+        if crowd.told_at != Time::ZERO && now < crowd.told_at + TOLD_EVERY {
+            return;
+        }
+        crowd.told_at = now;
+        let streams = admitted_where(table, |topic| crowd.is_crowded_for(topic));
+        out.report(&Event::Crowded { clients, takes, streams });
+    }
+}
 
 impl Broker {
     /// How many clients of other protocols share with subscribers, by how their bytes are carried. Admission counts their connections.
@@ -57,69 +116,15 @@ impl Broker {
             }
         }
     }
-
-    /// Looks again where clients have come or gone, or plans have changed, and tells.
-    pub(crate) fn look_at_crowd(&mut self, now: Time, out: &mut impl Outputs) {
-        let checked =
-            self.membership.pair.is_primary() && self.settings.schedulability && !self.settings.is_baseline();
-        if !checked || !self.settings.replication.keeps_contracts() {
-            // A backup looks when it reigns.
-            (self.promises.crowd.takes, self.promises.crowd.budget_short, self.promises.crowd.planned_anew) =
-                (None, None, true);
-            return;
-        }
-        let clients = self.promises.admission.crowd_mut().len();
-        let was_short = self.promises.crowd.takes.is_some() || self.promises.crowd.budget_short.is_some();
-        if clients != self.promises.crowd.clients || self.promises.crowd.planned_anew || was_short {
-            (self.promises.crowd.clients, self.promises.crowd.planned_anew) = (clients, false);
-            self.promises.crowd.budget_short = self.promises.admission.budget_short();
-            self.promises.crowd.takes = self.promises.admission.overload().map(|_| {
-                // Longer than can be said, if there is no bound.
-                self.promises.admission.rounds(Span::FOREVER).unwrap_or(Span::FOREVER)
-            });
-        }
-        self.tell_short_budget(now, out);
-        let Some(takes) = self.promises.crowd.takes else { return };
-        if self.promises.crowd.told_at != Time::ZERO && now < self.promises.crowd.told_at + TOLD_EVERY {
-            return;
-        }
-        self.promises.crowd.told_at = now;
-        let streams = self.admitted_where(|topic| self.is_crowded_for(topic));
-        out.report(&Event::Crowded { clients, takes, streams });
-    }
-
-    fn tell_short_budget(&mut self, now: Time, out: &mut impl Outputs) {
-        let Some(BudgetShort { budget, needed, .. }) = self.promises.crowd.budget_short else { return };
-        if self.promises.crowd.budget_told_at != Time::ZERO
-            && now < self.promises.crowd.budget_told_at + TOLD_EVERY
-        {
-            return;
-        }
-        self.promises.crowd.budget_told_at = now;
-        let streams = self.admitted_where(|topic| self.is_beyond_budget(topic));
-        out.report(&Event::BudgetShort { needed, budget, streams });
-    }
-
-    /// How many admitted streams have such topics.
-    fn admitted_where(&self, concerned: impl Fn(&Topic) -> bool) -> u64 {
-        let streams = self.store.table.streams().filter(|(_, stream)| stream.record.admitted);
-        streams
-            .filter_map(|(_, stream)| self.store.table.topic(stream.topic))
-            .filter(|topic| concerned(topic))
-            .count() as u64
-    }
-
-    /// Whether a topic is copied lazily, and the copies that may have to begin at once do not fit the budget.
-    pub(crate) fn is_beyond_budget(&self, topic: &Topic) -> bool {
-        self.promises.crowd.budget_short.is_some() && topic.plan.lazy.is_some()
-    }
-
-    /// Whether there are too many connections for this topic's contract.
-    pub(crate) fn is_crowded_for(&self, topic: &Topic) -> bool {
-        self.promises.crowd.takes.is_some_and(|takes| is_shorter(topic, takes))
-    }
 }
 
 fn is_shorter(topic: &Topic, takes: Span) -> bool {
     !topic.plan.dispatch.is_forever() && topic.plan.dispatch < takes
+}
+
+/// How many admitted streams have such topics.
+fn admitted_where(table: &Table, concerned: impl Fn(&Topic) -> bool) -> u64 {
+    let streams = table.streams().filter(|(_, stream)| stream.record.admitted);
+    streams.filter_map(|(_, stream)| table.topic(stream.topic)).filter(|topic| concerned(topic)).count()
+        as u64
 }

@@ -117,7 +117,8 @@ impl Broker {
 
     /// The configured contract of a topic of results, or what follows from the messages that they are made of.
     fn result_contract(&self, result: &Outcome<'_>, origin: &Contract) -> Contract {
-        let configured = self.rule_of(result.topic).and_then(|place| self.settings.topics.get(place));
+        let configured =
+            self.promises.rule_of(result.topic).and_then(|place| self.settings.topics.get(place));
         if let Some(rule) = configured {
             return rule.contract;
         }

@@ -149,7 +149,7 @@ impl Broker {
     /// The configured contract for the topic, or else the one asked for.
     pub(crate) fn find_contract(&self, topic: &str, asked: Option<&Contract>) -> Result<Contract, Denial> {
         contract::check_name(topic).map_err(|error| Denial::from(error.to_string()))?;
-        let configured = self.rule_of(topic).and_then(|place| self.settings.topics.get(place));
+        let configured = self.promises.rule_of(topic).and_then(|place| self.settings.topics.get(place));
         match (configured, asked) {
             (Some(rule), Some(asked)) if rule.contract != *asked => Err(Denial::from(format!(
                 "the broker's configuration gives `{}` another contract ({}) than asked for ({asked}): publish without \
@@ -374,7 +374,7 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
-        let class = self.watch.stats.classes.class_of(self.rule_of(topic));
+        let class = self.watch.stats.classes.class_of(self.promises.rule_of(topic));
         let streams = Vec::new();
         let (route, others) = (None, 0);
         let last =
@@ -427,7 +427,7 @@ impl Broker {
     pub(crate) fn admit_stream(&mut self, index: StreamId, out: &mut impl Outputs) -> Result<(), Denial> {
         let trusting = self.settings.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
-        let thin = self.thin_link();
+        let thin = self.membership.thin_link();
         let Some((stream, topic)) = self.store.table.pair_mut(index) else {
             return invariant!("a stream that is admitted is there", Ok(()));
         };

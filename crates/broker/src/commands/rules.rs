@@ -84,11 +84,10 @@ impl Broker {
         self.settings.topics = rules;
         let topics: Vec<TopicId> = self.store.table.topics().map(|(index, _)| index).collect();
         for index in topics {
-            let class = self
-                .store
-                .table
-                .topic(index)
-                .map(|topic| self.watch.stats.classes.class_of(self.rule_of(topic.name.as_str())));
+            let class =
+                self.store.table.topic(index).map(|topic| {
+                    self.watch.stats.classes.class_of(self.promises.rule_of(topic.name.as_str()))
+                });
             if let Some((mut topic, class)) = self.store.table.topic_mut(index).zip(class) {
                 topic.class = class;
             }
@@ -218,7 +217,7 @@ impl Broker {
                 copied = Some(&topic.name);
             }
         }
-        if let Some((thin, name)) = self.thin_link().zip(copied) {
+        if let Some((thin, name)) = self.membership.thin_link().zip(copied) {
             return Err(format!(
                 "`{name}` would have to be copied, and the link to the backup carries {} bytes in a second of the {} that copies need already: \
                  let publishers retain more, or give the brokers a faster link",

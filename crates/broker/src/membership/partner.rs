@@ -7,11 +7,13 @@
 //! How much the link carries is seen only while more waits than it takes: then it is what has left. A topic whose messages would have to be
 //! copied is not admitted on top of that.
 
-use crate::broker::Broker;
+use crate::membership::Membership;
 use crate::outputs::Outputs;
-use crate::store::table::Topic;
+use crate::settings::Settings;
+use crate::store::table::{Table, Topic};
 use crate::watch::TELL_EVERY;
 use crate::watch::events::Event;
+use crate::watch::status::Stats;
 use contract::{Span, Time};
 use wire::{Evidence, LinkId};
 
@@ -29,6 +31,13 @@ pub(crate) struct PartnerLink {
     /// A death takes longer to be noticed than contracts count with.
     notices_late: bool,
     copies: Copies,
+}
+
+/// What is looked at beside the link itself.
+pub(crate) struct Look<'a> {
+    pub(crate) now: Time,
+    pub(crate) settings: &'a Settings,
+    pub(crate) table: &'a Table,
 }
 
 /// What copies need of the link, and what it carries.
@@ -161,39 +170,38 @@ impl PartnerLink {
         let lossy = |it: &Evidence| it.heard >= HEARD_MIN && it.loss_ppm >= LOSS_TOLD_PPM;
         self.evidence.filter(lossy).map(|_| RESEND_AFTER + self.round_trip())
     }
-}
 
-impl Broker {
-    /// Whether the partner, or the link to it, does not bear what this topic's contract counts with: a death is noticed too late, copies are
+    /// Whether the partner, or this link to it, does not bear what this topic's contract counts with: a death is noticed too late, copies are
     /// on their way for longer than planned or wait for too long, or one that is lost once comes too late on a link that loses some.
-    pub(crate) fn is_at_risk_by_link(&self, topic: &Topic) -> bool {
+    pub(crate) fn puts_at_risk(&self, topic: &Topic, settings: &Settings) -> bool {
         let counted = topic.strict().loss != contract::Loss::Unbounded && topic.plan.replicate;
-        let far = self.membership.partner.far(self.settings.delays.broker_to_broker);
-        if counted && (self.membership.partner.notices_late || far.is_some()) {
+        let far = self.far(settings.delays.broker_to_broker);
+        if counted && (self.notices_late || far.is_some()) {
             return true;
         }
-        let waits = self.membership.partner.copies.thin.map(|thin| thin.wait);
-        let late_by = self.membership.partner.late_by().max(waits);
+        let waits = self.copies.thin.map(|thin| thin.wait);
+        let late_by = self.late_by().max(waits);
         counted && late_by.is_some_and(|late_by| topic.plan.pseudo.replication < late_by)
     }
 
-    fn streams_at_risk_by_link(&self) -> u64 {
-        let topics =
-            self.store.table.streams().filter_map(|(_, stream)| self.store.table.topic(stream.topic));
-        topics.filter(|topic| self.is_at_risk_by_link(topic)).count() as u64
+    fn streams_at_risk(&self, look: &Look<'_>) -> u64 {
+        let topics = look.table.streams().filter_map(|(_, stream)| look.table.topic(stream.topic));
+        topics.filter(|topic| self.puts_at_risk(topic, look.settings)).count() as u64
     }
+}
 
+impl Membership {
     /// The link to the backup, if it carries less than copies need already.
     pub(crate) fn thin_link(&self) -> Option<Thin> {
-        self.membership.partner.copies.thin.filter(|_| self.membership.pair.is_primary())
+        self.partner.copies.thin.filter(|_| self.pair.is_primary())
     }
 
     /// Looks whether copies leave as fast as they are made.
-    fn measure_copies(&mut self, out: &impl Outputs) {
-        let made = self.watch.stats.replicated_bytes + self.watch.stats.replicated * COPY_HEAD_BYTES;
-        let told = self.membership.pair.backup().filter(|partner| partner.told);
+    fn measure_copies(&mut self, stats: &Stats, out: &impl Outputs) {
+        let made = stats.replicated_bytes + stats.replicated * COPY_HEAD_BYTES;
+        let told = self.pair.backup().filter(|partner| partner.told);
         let waiting = told.map_or(0, |partner| out.backlog(partner.link) as u64);
-        self.membership.partner.copies.look(made, waiting);
+        self.partner.copies.look(made, waiting);
     }
 
     /// Copies for a thin link wait here, where heartbeats get past them, and not in the queue in front of it.
@@ -202,115 +210,107 @@ impl Broker {
             let bytes = thin.carries.saturating_mul(THIN_WINDOW.as_nanos_u64()) / 1_000_000_000;
             bytes.clamp(*THIN_WINDOW_BYTES.start(), *THIN_WINDOW_BYTES.end()) as usize
         };
-        let bytes = self.membership.partner.copies.thin.map(window);
-        let wanted = self.membership.pair.backup().zip(bytes).map(|(partner, bytes)| (partner.link, bytes));
-        let held = std::mem::replace(&mut self.membership.partner.copies.held_back, wanted);
+        let bytes = self.partner.copies.thin.map(window);
+        let wanted = self.pair.backup().zip(bytes).map(|(partner, bytes)| (partner.link, bytes));
+        let held = std::mem::replace(&mut self.partner.copies.held_back, wanted);
         match (held, wanted) {
             _ if held == wanted => {}
             (_, Some((link, bytes))) => out.hold_back(link, bytes),
             // Once it is gone, its number may be another connection's.
-            (Some((link, _)), None) if self.membership.pair.is_backup(link) => {
-                out.hold_back(link, WIDE_WINDOW_BYTES)
-            }
+            (Some((link, _)), None) if self.pair.is_backup(link) => out.hold_back(link, WIDE_WINDOW_BYTES),
             (_, None) => {}
         }
     }
 
-    fn tell_thin_link(&mut self, now: Time, out: &mut impl Outputs) {
+    fn tell_thin_link(&mut self, look: &Look<'_>, out: &mut impl Outputs) {
         let Some(Thin { carries, needed, wait }) = self.thin_link() else { return };
-        if now < self.membership.partner.thin_told + TELL_EVERY {
+        if look.now < self.partner.thin_told + TELL_EVERY {
             return;
         }
-        self.membership.partner.thin_told = now;
-        let streams = self.streams_at_risk_by_link();
+        self.partner.thin_told = look.now;
+        let streams = self.partner.streams_at_risk(look);
         out.report(&Event::PairLinkThin { carries, needed, wait, streams });
     }
 
     /// Looks at what heartbeats say, and tells what does not bear the contracts.
-    pub(crate) fn look_at_partner(&mut self, now: Time, out: &mut impl Outputs) {
-        self.membership.partner.evidence = out.evidence();
-        let PartnerLink { slow_told, lossy_told, thin_told, far_told, .. } = &mut self.membership.partner;
+    pub(crate) fn look_at_partner(&mut self, look: &Look<'_>, stats: &Stats, out: &mut impl Outputs) {
+        self.partner.evidence = out.evidence();
+        let PartnerLink { slow_told, lossy_told, thin_told, far_told, .. } = &mut self.partner;
         for told in [slow_told, lossy_told, thin_told, far_told] {
-            *told = (*told).min(now);
+            *told = (*told).min(look.now);
         }
-        self.measure_copies(out);
+        self.measure_copies(stats, out);
         self.hold_copies_back(out);
-        self.tell_thin_link(now, out);
-        self.tell_false_takeover(now, out);
-        self.tell_slow_detection(now, out);
-        self.tell_losses(now, out);
-        self.tell_far(now, out);
-        self.steps().tell_slow_copying(now, out);
+        self.tell_thin_link(look, out);
+        self.tell_false_takeover(look, out);
+        self.tell_slow_detection(look, out);
+        self.tell_losses(look, out);
+        self.tell_far(look, out);
     }
 
-    fn tell_far(&mut self, now: Time, out: &mut impl Outputs) {
-        let planned = self.settings.delays.broker_to_broker;
-        let Some(takes) = self.membership.partner.far(planned).filter(|_| self.membership.pair.is_primary())
-        else {
+    fn tell_far(&mut self, look: &Look<'_>, out: &mut impl Outputs) {
+        let planned = look.settings.delays.broker_to_broker;
+        let Some(takes) = self.partner.far(planned).filter(|_| self.pair.is_primary()) else {
             return;
         };
-        if now < self.membership.partner.far_told + TELL_EVERY {
+        if look.now < self.partner.far_told + TELL_EVERY {
             return;
         }
-        let streams = self.streams_at_risk_by_link();
-        self.membership.partner.far_told = told_or_looked(now, streams);
+        let streams = self.partner.streams_at_risk(look);
+        self.partner.far_told = told_or_looked(look.now, streams);
         if streams > 0 {
             out.report(&Event::PairLinkFar { takes, planned, streams });
         }
     }
 
-    fn tell_false_takeover(&mut self, now: Time, out: &mut impl Outputs) {
-        let happened = self.membership.pair.caution().false_takeovers;
-        if happened > std::mem::replace(&mut self.membership.partner.false_told, happened) {
-            out.report(&Event::TookOverFalsely { patience: self.borne(now) });
+    fn tell_false_takeover(&mut self, look: &Look<'_>, out: &mut impl Outputs) {
+        let happened = self.pair.caution().false_takeovers;
+        if happened > std::mem::replace(&mut self.partner.false_told, happened) {
+            out.report(&Event::TookOverFalsely { patience: self.borne(look.now, look.settings) });
         }
     }
 
     /// How long silence is borne now.
-    fn borne(&self, now: Time) -> Span {
-        let configured = self.settings.detection.hearing().patience;
-        self.membership.pair.patience_for(now, self.membership.partner.patience().max(configured))
+    fn borne(&self, now: Time, settings: &Settings) -> Span {
+        let configured = settings.detection.hearing().patience;
+        self.pair.patience_for(now, self.partner.patience().max(configured))
     }
 
-    fn tell_slow_detection(&mut self, now: Time, out: &mut impl Outputs) {
-        let failover = self.settings.delays.failover;
-        let Some(evidence) = self.membership.partner.evidence else {
-            self.membership.partner.notices_late = false;
+    fn tell_slow_detection(&mut self, look: &Look<'_>, out: &mut impl Outputs) {
+        let failover = look.settings.delays.failover;
+        let Some(evidence) = self.partner.evidence else {
+            self.partner.notices_late = false;
             return;
         };
-        let takes = self.noticed_within(now);
-        self.membership.partner.notices_late = takes > failover;
-        if self.membership.partner.notices_late && now >= self.membership.partner.slow_told + TELL_EVERY {
-            self.membership.partner.slow_told = now;
-            let (loss_ppm, round_trip) = (evidence.loss_ppm, self.membership.partner.round_trip());
+        let takes = self.noticed_within(look.now, look.settings);
+        self.partner.notices_late = takes > failover;
+        if self.partner.notices_late && look.now >= self.partner.slow_told + TELL_EVERY {
+            self.partner.slow_told = look.now;
+            let (loss_ppm, round_trip) = (evidence.loss_ppm, self.partner.round_trip());
             out.report(&Event::DetectionSlow { takes, failover, loss_ppm, round_trip });
         }
     }
 
     /// Whether it may take longer than `network.failover` until the death of the partner is noticed. At the next look that is told, and
     /// contracts are at risk.
-    pub fn notices_late(&self, now: Time) -> bool {
-        self.membership.partner.evidence.is_some() && self.noticed_within(now) > self.settings.delays.failover
+    pub(crate) fn notices_late(&self, now: Time, settings: &Settings) -> bool {
+        self.partner.evidence.is_some() && self.noticed_within(now, settings) > settings.delays.failover
     }
 
-    fn noticed_within(&self, now: Time) -> Span {
-        let detection = self.settings.detection;
-        self.borne(now) + detection.poll + detection.connect
+    fn noticed_within(&self, now: Time, settings: &Settings) -> Span {
+        let detection = settings.detection;
+        self.borne(now, settings) + detection.poll + detection.connect
     }
 
-    fn tell_losses(&mut self, now: Time, out: &mut impl Outputs) {
-        let Some(late_by) = self.membership.partner.late_by() else { return };
-        if !self.membership.pair.is_primary() || now < self.membership.partner.lossy_told + TELL_EVERY {
+    fn tell_losses(&mut self, look: &Look<'_>, out: &mut impl Outputs) {
+        let Some(late_by) = self.partner.late_by() else { return };
+        if !self.pair.is_primary() || look.now < self.partner.lossy_told + TELL_EVERY {
             return;
         }
-        let streams = self.streams_at_risk_by_link();
-        self.membership.partner.lossy_told = told_or_looked(now, streams);
+        let streams = self.partner.streams_at_risk(look);
+        self.partner.lossy_told = told_or_looked(look.now, streams);
         if streams > 0 {
-            out.report(&Event::PairLinkLossy {
-                loss_ppm: self.membership.partner.loss_ppm(),
-                late_by,
-                streams,
-            });
+            out.report(&Event::PairLinkLossy { loss_ppm: self.partner.loss_ppm(), late_by, streams });
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::broker::{Broker, PARTNER};
 use crate::commands::tasks::UNITS_PER_SLICE;
+use crate::membership::Membership;
 use crate::membership::pair::{Copies, Decision, Role};
 use crate::outputs::Outputs;
-use crate::store::links::Party;
+use crate::settings::Settings;
+use crate::store::links::{Links, Party};
 use crate::store::queue::JobKind;
 use crate::watch::events::{Event, PromotionCause};
 use contract::{Mutant, Time};
@@ -33,13 +35,64 @@ pub struct Beginning {
     pub taken: bool,
 }
 
+impl Membership {
+    /// From now on the heartbeats of the broker on this link count, once it has said how they are signed.
+    pub(crate) fn listen_for(
+        &self,
+        link: LinkId,
+        links: &Links,
+        settings: &Settings,
+        out: &mut impl Outputs,
+    ) {
+        let node = self.pair.node_of(link);
+        let nonce = links.get(link).and_then(|link| link.nonce);
+        if let Some((node, nonce)) = node.zip(nonce) {
+            let own = (settings.node, &settings.nonce);
+            out.listen_for(Some(Companion::new(own, (node, &nonce), &self.secret)));
+        }
+    }
+
+    /// What is remembered of other protocols, as the partner is told of it; nothing where nothing is. A reign closes those before it from its
+    /// first moment on, and what counts its changes hears of it only in the same turn: until then a partner that is not dead would find
+    /// that it knows more, and take the reign back with an old copy.
+    pub(crate) fn written_knowledge(&self, out: &impl Outputs) -> Vec<u8> {
+        let mut written = Vec::new();
+        if let Some(knowledge) = out.knowledge() {
+            let counts = knowledge.parts().last().is_some_and(|last| last.reign == self.pair.reign);
+            let mut told = knowledge.clone();
+            if self.pair.is_primary() && !counts {
+                told.begin(self.beginning.closes);
+            }
+            told.write(&mut written);
+        }
+        written
+    }
+
+    /// Tells everybody what this broker is now.
+    fn tell_standing(&self, links: &Links, out: &mut impl Outputs) {
+        let knows = self.written_knowledge(out);
+        let standing = self.pair.standing();
+        for (id, link) in links.iter() {
+            // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
+            let silent = Mutant::TellNoReign.is_on() && link.is_client() && !self.pair.is_primary();
+            if link.greeted && !link.closing && !silent {
+                if !knows.is_empty() && matches!(link.party, Party::Peer) {
+                    out.send(id, &Frame::Knows(Knows::of(&knows)));
+                }
+                let reign = if link.is_client() { self.pair.followed() } else { self.pair.reign };
+                out.send(id, &Frame::Reign { reign, standing });
+            }
+        }
+    }
+}
+
 impl Broker {
     /// Does what the pair decided.
     pub(crate) fn carry_out(&mut self, now: Time, decision: Decision, out: &mut impl Outputs) {
         let leaving = self.membership.leaving != Leaving::No;
         match decision {
             Decision::Stay => {}
-            Decision::Tell => self.tell_standing(out),
+            Decision::Tell => self.membership.tell_standing(&self.store.links, out),
             // Who is on the way out takes no new part in the pair, unless nobody else has what it handed over.
             Decision::Promote(_)
                 if leaving && !self.membership.pair.is_primary() && !self.membership.pair.remembers() =>
@@ -54,7 +107,7 @@ impl Broker {
             Decision::Join(link) => self.join(now, link, out),
             Decision::Seek => {
                 self.membership.pair.seek(now);
-                self.tell_standing(out);
+                self.membership.tell_standing(&self.store.links, out);
             }
             Decision::Dial => out.dial(PARTNER, self.settings.detection.connect),
             Decision::Poll(link, number) => out.send(link, &Frame::Poll { number }),
@@ -71,7 +124,7 @@ impl Broker {
                 self.membership.pair.disregard(link);
                 self.membership.pair.seek(now);
                 self.expel(link, FarewellReason::Silent, "the primary is taken for dead", out);
-                self.tell_standing(out);
+                self.membership.tell_standing(&self.store.links, out);
             }
         }
     }
@@ -98,7 +151,7 @@ impl Broker {
             let text = "the backup did not take the reign in time; this broker reigns on";
             out.send(asker, &Frame::HandoverReply { done: false, epoch: reign.epoch, text });
         }
-        self.tell_standing(out);
+        self.membership.tell_standing(&self.store.links, out);
         let recovered = if reigned { 0 } else { self.steps().plan_copies(now) };
         for (_, session) in self.store.sessions.iter_mut().filter(|(_, session)| session.link.is_none()) {
             session.detached_at = now;
@@ -121,7 +174,7 @@ impl Broker {
         self.membership.pair.be_deposed(now);
         match to {
             Some(link) => self.join(now, link, out),
-            None => self.tell_standing(out),
+            None => self.membership.tell_standing(&self.store.links, out),
         }
         out.report(&Event::SteppedDown { reign: self.membership.pair.reign });
     }
@@ -134,7 +187,7 @@ impl Broker {
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         let copies = self.membership.pair.news_of(link).map(|news| news.copies);
         self.membership.pair.join(now, link);
-        self.listen_for(link, out);
+        self.membership.listen_for(link, &self.store.links, &self.settings, out);
         match copies {
             Some(copies) if copies.keeps => {
                 out.report(&Event::KnowsMore { ours: copies.ours, theirs: copies.theirs });
@@ -153,62 +206,13 @@ impl Broker {
                 out.send(link, &Frame::Join);
             }
         }
-        self.tell_standing(out);
+        self.membership.tell_standing(&self.store.links, out);
         if let Some(asker) = self.membership.handover_asker.take() {
             let text = "the backup reigns now, and this broker stands by";
             out.send(
                 asker,
                 &Frame::HandoverReply { done: true, epoch: self.membership.pair.reign.epoch, text },
             );
-        }
-    }
-
-    /// From now on the heartbeats of the broker on this link count, once it has said how they are signed.
-    pub(crate) fn listen_for(&self, link: LinkId, out: &mut impl Outputs) {
-        let node = self.membership.pair.node_of(link);
-        let nonce = self.store.links.get(link).and_then(|link| link.nonce);
-        if let Some((node, nonce)) = node.zip(nonce) {
-            let own = (self.settings.node, &self.settings.nonce);
-            out.listen_for(Some(Companion::new(own, (node, &nonce), &self.membership.secret)));
-        }
-    }
-
-    /// What is remembered of other protocols, as the partner is told of it; nothing where nothing is. A reign closes those before it from its
-    /// first moment on, and what counts its changes hears of it only in the same turn: until then a partner that is not dead would find
-    /// that it knows more, and take the reign back with an old copy.
-    pub(crate) fn written_knowledge(&self, out: &impl Outputs) -> Vec<u8> {
-        let mut written = Vec::new();
-        if let Some(knowledge) = out.knowledge() {
-            let counts =
-                knowledge.parts().last().is_some_and(|last| last.reign == self.membership.pair.reign);
-            let mut told = knowledge.clone();
-            if self.membership.pair.is_primary() && !counts {
-                told.begin(self.membership.beginning.closes);
-            }
-            told.write(&mut written);
-        }
-        written
-    }
-
-    /// Tells everybody what this broker is now.
-    fn tell_standing(&self, out: &mut impl Outputs) {
-        let knows = self.written_knowledge(out);
-        let standing = self.membership.pair.standing();
-        for (id, link) in self.store.links.iter() {
-            // A link that we dialed may not have been greeted back yet; what we said there must not go stale.
-            let silent =
-                Mutant::TellNoReign.is_on() && link.is_client() && !self.membership.pair.is_primary();
-            if link.greeted && !link.closing && !silent {
-                if !knows.is_empty() && matches!(link.party, Party::Peer) {
-                    out.send(id, &Frame::Knows(Knows::of(&knows)));
-                }
-                let reign = if link.is_client() {
-                    self.membership.pair.followed()
-                } else {
-                    self.membership.pair.reign
-                };
-                out.send(id, &Frame::Reign { reign, standing });
-            }
         }
     }
 

@@ -12,6 +12,7 @@ use crate::commands::tasks::{SLOTS_PER_UNIT, UNITS_PER_SLICE};
 use crate::membership::pair::Copies;
 use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
+use crate::store::sessions::Sessions;
 use crate::watch::events::Event;
 use contract::{Mutant, StreamId, Time, TopicFilter};
 use std::ops::Bound;
@@ -34,6 +35,30 @@ pub(crate) struct Telling {
     pub(crate) goes_on: bool,
 }
 
+impl Telling {
+    /// Tells the backup of the next filter of a session. `false`: there is none.
+    fn tell_next_filter(&mut self, sessions: &Sessions, link: LinkId, out: &mut impl Outputs) -> bool {
+        while let Some(from) = self.session {
+            let Some((index, session)) = sessions.iter_from(from).next() else { break };
+            let begin = match self.filter.take().filter(|_| index == from) {
+                Some(last) => Bound::Excluded(last),
+                None => Bound::Unbounded,
+            };
+            let Some((filter, wanted)) = session.filters.range((begin, Bound::Unbounded)).next() else {
+                self.session = Some(SessionId(index.0 + 1));
+                continue;
+            };
+            let (incarnation, client) = (session.incarnation, &*session.client);
+            let (present, needs, filter_name) = (true, wanted.needs, filter.as_str());
+            out.send(link, &Frame::Session { incarnation, present, needs, client, filter: filter_name });
+            (self.session, self.filter) = (Some(index), Some(filter.clone()));
+            return true;
+        }
+        self.session = None;
+        false
+    }
+}
+
 impl Broker {
     /// A broker wants to stand by for us.
     pub(crate) fn take_backup(&mut self, now: Time, from: LinkId, knows_more: bool, out: &mut impl Outputs) {
@@ -48,7 +73,7 @@ impl Broker {
         if let Some(link) = self.store.links.get_mut(from) {
             link.announced = Default::default();
         }
-        self.listen_for(from, out);
+        self.membership.listen_for(from, &self.store.links, &self.settings, out);
         self.steps().forget_lazy_copies(now);
         self.membership.telling = Telling { session: Some(SessionId(0)), ..Telling::default() };
         self.continue_sync(UNITS_PER_SLICE, out);
@@ -84,7 +109,7 @@ impl Broker {
         }
         let mut told = next >= streams && next_record.is_none();
         while told && used < units && (used == 0 || out.backlog(link) < limit) {
-            match self.tell_next_filter(link, out) {
+            match self.membership.telling.tell_next_filter(&self.store.sessions, link, out) {
                 true => used += 1,
                 false => break,
             }
@@ -104,29 +129,6 @@ impl Broker {
     /// A backup that has just come has been told what operators remember, for which it had to wait: the telling of the rest goes on.
     pub fn told_memories(&mut self) {
         self.membership.telling.goes_on |= self.membership.pair.backup().is_some_and(|partner| !partner.told);
-    }
-
-    /// Tells the backup of the next filter of a session. `false`: there is none.
-    fn tell_next_filter(&mut self, link: LinkId, out: &mut impl Outputs) -> bool {
-        while let Some(from) = self.membership.telling.session {
-            let Some((index, session)) = self.store.sessions.iter_from(from).next() else { break };
-            let begin = match self.membership.telling.filter.take().filter(|_| index == from) {
-                Some(last) => Bound::Excluded(last),
-                None => Bound::Unbounded,
-            };
-            let Some((filter, wanted)) = session.filters.range((begin, Bound::Unbounded)).next() else {
-                self.membership.telling.session = Some(SessionId(index.0 + 1));
-                continue;
-            };
-            let (incarnation, client) = (session.incarnation, &*session.client);
-            let (present, needs, filter_name) = (true, wanted.needs, filter.as_str());
-            out.send(link, &Frame::Session { incarnation, present, needs, client, filter: filter_name });
-            (self.membership.telling.session, self.membership.telling.filter) =
-                (Some(index), Some(filter.clone()));
-            return true;
-        }
-        self.membership.telling.session = None;
-        false
     }
 
     /// The primary has told us everything.

@@ -295,11 +295,11 @@ impl Broker {
             (TopicState::Silent, Concern::Silent)
         } else if exposed {
             (TopicState::AtRisk, Concern::Unprotected)
-        } else if self.is_at_risk_by_link(topic) {
+        } else if self.membership.partner.puts_at_risk(topic, &self.settings) {
             (TopicState::AtRisk, Concern::PairLink)
-        } else if self.is_crowded_for(topic) {
+        } else if self.promises.crowd.is_crowded_for(topic) {
             (TopicState::AtRisk, Concern::Crowded)
-        } else if self.is_beyond_budget(topic) {
+        } else if self.promises.crowd.is_beyond_budget(topic) {
             (TopicState::AtRisk, Concern::BudgetShort)
         } else if self.store.has_far_subscribers(topic, &self.settings) {
             (TopicState::AtRisk, Concern::Far)

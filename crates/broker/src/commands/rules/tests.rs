@@ -106,7 +106,7 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
         let error = broker.would_change(&rules).unwrap_err();
         assert!(error.contains(words), "{error}");
         assert_eq!(broker.change_topics(NOW, rules, &mut Alone::default()).unwrap_err(), error);
-        assert!(broker.settings.topics.is_empty() && broker.rule_of("b").is_none());
+        assert!(broker.settings.topics.is_empty() && broker.promises.rule_of("b").is_none());
         assert!(broker.store.table.topics().all(|(_, topic)| topic.contract == fast()));
         assert_eq!(broker.promises.admission.utilisation(), before);
     };

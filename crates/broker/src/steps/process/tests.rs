@@ -170,7 +170,11 @@ fn operators_whose_copies_do_not_fit_the_budget_put_topics_at_risk_until_they_ar
     broker.admit_stream(index, &mut out).unwrap_or_else(|denial| panic!("{}", denial.text));
     let at_risk = |broker: &Broker| {
         let (stream, topic) = broker.store.table.pair(index).unwrap();
-        (topic.plan.lazy.is_some(), broker.is_beyond_budget(topic), broker.state(NOW, stream, topic))
+        (
+            topic.plan.lazy.is_some(),
+            broker.promises.crowd.is_beyond_budget(topic),
+            broker.state(NOW, stream, topic),
+        )
     };
     let before = at_risk(&broker);
     assert_eq!((before.0, before.1), (false, false));
