@@ -11,12 +11,11 @@ use crate::membership::pair::{Copies, Decision, News};
 use crate::membership::reign::Beginning;
 use crate::outputs::Outputs;
 use crate::settings::{Limits, Replication, Settings};
-use crate::steps::work::Work;
-use crate::store::Store;
+use crate::steps::work::Flow;
 use crate::store::links::{Link, Party};
 use crate::store::sessions::Session;
-use crate::watch::Watch;
 use crate::watch::events::Event;
+use crate::watch::silence::Silences;
 use contract::{Reign, Span, StreamId, Time, invariant};
 use wire::limits::ADMIN_NAMES;
 use wire::{
@@ -59,12 +58,11 @@ pub struct Occupancy {
 #[derive(Clone)]
 pub struct Broker {
     pub(crate) settings: Settings,
-    pub(crate) store: Store,
-    pub(crate) work: Work,
+    pub(crate) flow: Flow,
     pub(crate) membership: Membership,
     pub(crate) promises: Promises,
     pub(crate) tasks: Tasks,
-    pub(crate) watch: Watch,
+    pub(crate) silences: Silences,
     pub(crate) house: House,
 }
 
@@ -82,12 +80,11 @@ impl Broker {
             if settings.policy.is_by_deadline() { settings.replication } else { Replication::Eager };
         let settings = Settings { replication, ..settings };
         Broker {
-            store: Store::default(),
-            work: Work::new(&settings),
+            flow: Flow::new(&settings),
             membership: Membership::new(&settings),
             promises: Promises::new(&settings),
             tasks: Tasks::default(),
-            watch: Watch::new(&settings),
+            silences: Silences::default(),
             house: House::new(now),
             settings,
         }
@@ -126,7 +123,7 @@ impl Broker {
 
     /// Whether this is a connection that somebody made and who has not said who it is.
     pub fn is_stranger(&self, link: LinkId) -> bool {
-        let link = self.store.links.get(link);
+        let link = self.flow.store.links.get(link);
         link.is_some_and(|link| matches!(link.party, Party::Unknown) && !link.dialed && !link.closing)
     }
 
@@ -158,7 +155,7 @@ impl Broker {
 
     /// Messages that have arrived, and those that have been dispatched, since the process started.
     pub fn traffic(&self) -> (u64, u64) {
-        (self.watch.stats.arrived, self.watch.stats.dispatched)
+        (self.flow.stats.arrived, self.flow.stats.dispatched)
     }
 
     /// When the process started.
@@ -173,18 +170,18 @@ impl Broker {
 
     /// How full its tables are.
     pub fn occupancy(&self) -> Occupancy {
-        let sessions = || self.store.sessions.iter().map(|(_, session)| session);
+        let sessions = || self.flow.store.sessions.iter().map(|(_, session)| session);
         let deferred = |session: &Session| session.deferred.len();
-        let open = || self.store.links.iter().filter(|(_, link)| !link.closing);
+        let open = || self.flow.store.links.iter().filter(|(_, link)| !link.closing);
         Occupancy {
             links: open().count(),
             clients: open().filter(|(_, link)| link.is_client()).count(),
-            streams: self.store.table.len(),
-            sessions: self.store.sessions.len(),
-            jobs: self.work.queue.len(),
-            store_bytes: self.store.memory.used(),
-            contract_bytes: self.store.memory.reserved,
-            unstored: [self.store.memory.unstored, self.store.memory.squeezed],
+            streams: self.flow.store.table.len(),
+            sessions: self.flow.store.sessions.len(),
+            jobs: self.flow.work.queue.len(),
+            store_bytes: self.flow.store.memory.used(),
+            contract_bytes: self.flow.store.memory.reserved,
+            unstored: [self.flow.store.memory.unstored, self.flow.store.memory.squeezed],
             deferred: sessions().map(deferred).max().unwrap_or(0),
             owed: sessions().filter(|session| session.link.is_some()).map(deferred).max().unwrap_or(0),
         }
@@ -192,26 +189,26 @@ impl Broker {
 
     /// Bytes that messages have, reserved or in fact.
     pub fn stored_bytes(&self) -> usize {
-        self.store.memory.used()
+        self.flow.store.memory.used()
     }
 
     /// Places for messages in all rings.
     pub fn slots(&self) -> usize {
-        self.store.table.streams().map(|(_, stream)| stream.ring.slots()).sum()
+        self.flow.store.table.streams().map(|(_, stream)| stream.ring.slots()).sum()
     }
 
     /// A link has changed.
     pub fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, out: &mut impl Outputs) {
         match change {
             LinkChange::Accepted(_) => {
-                let full = self.store.links.len() >= self.settings.limits.links;
-                self.store.links.insert(link, Link::new(now, false));
+                let full = self.flow.store.links.len() >= self.settings.limits.links;
+                self.flow.store.links.insert(link, Link::new(now, false));
                 if full {
                     self.expel(link, FarewellReason::Limit, CROWDED, out);
                 }
             }
             LinkChange::Dialed(_) => {
-                self.store.links.insert(link, Link::new(now, true));
+                self.flow.store.links.insert(link, Link::new(now, true));
                 self.membership.pair.on_dialed();
                 self.greet(link, out);
             }
@@ -223,7 +220,7 @@ impl Broker {
     /// A link that was just accepted has none of the places for clients, which are all taken. It may ask how this broker is, if it says
     /// by its name that it is an admin.
     pub fn handle_crowded(&mut self, link: LinkId) {
-        if let Some(link) = self.store.links.get_mut(link) {
+        if let Some(link) = self.flow.store.links.get_mut(link) {
             link.crowded = true;
         }
     }
@@ -231,12 +228,12 @@ impl Broker {
     /// Whether a greeting is turned away since all places for clients are taken.
     pub fn crowds_out(&self, from: LinkId, hello: &Hello<'_>) -> bool {
         let asks = !hello.standing.is_broker() && hello.name.starts_with(ADMIN_NAMES);
-        !asks && self.store.links.get(from).is_some_and(|link| link.crowded)
+        !asks && self.flow.store.links.get(from).is_some_and(|link| link.crowded)
     }
 
     /// How the bytes of somebody who has just come in are carried; without a word it is [`Transport::Plain`].
     pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
-        self.store.links.get_mut(link).into_iter().for_each(|link| link.transport = transport);
+        self.flow.store.links.get_mut(link).into_iter().for_each(|link| link.transport = transport);
     }
 
     /// The partner could not be connected to. `refused`: its host answered that nobody listens.
@@ -248,7 +245,7 @@ impl Broker {
 
     /// A frame has come. What a peer may not send ends its link; nothing it sends can do worse.
     pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
-        let Some(link) = self.store.links.get_mut(from) else { return };
+        let Some(link) = self.flow.store.links.get_mut(from) else { return };
         if link.closing {
             return;
         }
@@ -282,11 +279,11 @@ impl Broker {
                 }
             }
             (_, Frame::StatusRequest { first_stream, rows }) => {
-                self.spend(self.store.links.len() / LINKS_PER_UNIT + rows as usize / ROWS_PER_UNIT);
+                self.spend(self.flow.store.links.len() / LINKS_PER_UNIT + rows as usize / ROWS_PER_UNIT);
                 self.send_status(now, from, first_stream, rows, out);
             }
             (_, Frame::ClientsRequest { after }) => {
-                self.spend(self.store.links.len() / LINKS_PER_UNIT + CLIENT_ROWS / ROWS_PER_UNIT);
+                self.spend(self.flow.store.links.len() / LINKS_PER_UNIT + CLIENT_ROWS / ROWS_PER_UNIT);
                 self.send_clients(from, after, out);
             }
             (Party::Client { .. }, Frame::DropClient { client, ends }) => {
@@ -298,12 +295,12 @@ impl Broker {
     }
 
     fn may_only_ask(&self, from: LinkId) -> bool {
-        self.store.links.get(from).is_some_and(|link| link.crowded)
+        self.flow.store.links.get(from).is_some_and(|link| link.crowded)
     }
 
     /// A peer says farewell. A client that ends does not come back to its session.
     fn part(&mut self, now: Time, from: LinkId, reason: FarewellReason, out: &mut impl Outputs) {
-        let Some(link) = self.store.links.get_mut(from) else { return };
+        let Some(link) = self.flow.store.links.get_mut(from) else { return };
         link.closing = true;
         let session = link.session().filter(|_| reason == FarewellReason::Leaving);
         let ended: Vec<StreamId> = match reason {
@@ -311,7 +308,7 @@ impl Broker {
             _ => Vec::new(),
         };
         out.close(from, &LEAVING);
-        ended.into_iter().for_each(|stream| self.watch.silences.end(&mut self.store.table, stream));
+        ended.into_iter().for_each(|stream| self.silences.end(&mut self.flow.store.table, stream));
         if let Some(session) = session {
             self.end_session(now, session, out);
         }
@@ -330,18 +327,22 @@ impl Broker {
             }
             Frame::Unsubscribe { number } => self.unsubscribe(now, from, number, out),
             Frame::Received(received) => {
-                self.watch.stats.classes.count(received.class, |class| class.hear(&received));
+                self.flow.stats.classes.count(received.class, |class| class.hear(&received));
             }
             Frame::Trouble(trouble) => {
-                self.watch.stats.hear_trouble(now, from, &trouble, &mut self.store, out)
+                self.flow.stats.hear_trouble(now, from, &trouble, &mut self.flow.store, out)
             }
             Frame::Handover => self.handover(now, Some(from), out),
-            Frame::ClockRequest { sent, known } => {
-                self.watch.stats.tell_time(now, from, (sent, known), (&mut self.store, &self.settings), out)
-            }
+            Frame::ClockRequest { sent, known } => self.flow.stats.tell_time(
+                now,
+                from,
+                (sent, known),
+                (&mut self.flow.store, &self.settings),
+                out,
+            ),
             Frame::PollReply { .. } => {}
             Frame::Reign { reign, standing } => {
-                if let Some(link) = self.store.links.get_mut(from) {
+                if let Some(link) = self.flow.store.links.get_mut(from) {
                     link.standing = standing;
                     link.reign = reign;
                 }
@@ -363,14 +364,14 @@ impl Broker {
             Frame::Forward(messages) => self.steps().arrive(now, from, messages, out),
             Frame::PollReply { number } => {
                 self.membership.pair.on_poll_reply(from);
-                let later = self.work.forwarded_after_poll.is_some_and(|poll| number > poll);
+                let later = self.flow.work.forwarded_after_poll.is_some_and(|poll| number > poll);
                 // Whoever remembers may have to dispatch it all the same.
                 if later
                     && self.membership.pair.primary_link() == Some(from)
                     && !self.membership.pair.remembers()
                 {
-                    self.work.forwarded_after_poll = None;
-                    self.store.table.settle_forwarded();
+                    self.flow.work.forwarded_after_poll = None;
+                    self.flow.store.table.settle_forwarded();
                 }
             }
             Frame::Announce(announce) => self.learn_stream(now, from, &announce, out),
@@ -384,23 +385,23 @@ impl Broker {
             Frame::Records(_) => {}
             Frame::Memory { instance, picture } => {
                 if self.membership.pair.primary_link() == Some(from)
-                    && let Some(link) = self.store.links.get(from)
+                    && let Some(link) = self.flow.store.links.get(from)
                 {
                     out.recall(now, instance, picture, &|number| link.stream(number));
                 }
             }
             Frame::Heartbeats { nonce } => {
-                if let Some(link) = self.store.links.get_mut(from) {
+                if let Some(link) = self.flow.store.links.get_mut(from) {
                     link.nonce = Some(nonce);
                 }
                 if self.membership.pair.primary_link() == Some(from) || self.membership.pair.is_backup(from) {
-                    self.membership.listen_for(from, &self.store.links, &self.settings, out);
+                    self.membership.listen_for(from, &self.flow.store.links, &self.settings, out);
                 }
             }
             Frame::Join => self.take_backup(now, from, false, out),
             Frame::JoinKnowing => self.take_backup(now, from, true, out),
             Frame::Knows(knows) => {
-                if let Some(link) = self.store.links.get_mut(from) {
+                if let Some(link) = self.flow.store.links.get_mut(from) {
                     link.knowledge = knows.read();
                 }
             }
@@ -430,20 +431,21 @@ impl Broker {
 
     /// When [`Broker::handle_timeout`] has something to do, or [`Broker::run`] a copy to make.
     pub fn next_deadline(&self) -> Time {
-        if self.has_tasks() || self.membership.telling.goes_on || self.work.last.waits() {
+        if self.has_tasks() || self.membership.telling.goes_on || self.flow.work.last.waits() {
             return Time::ZERO;
         }
         self.house
             .next_deadline()
             .min(self.membership.pair.next_deadline())
-            .min(self.work.next_copy(&self.membership.pair))
+            .min(self.flow.work.next_copy(&self.membership.pair))
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time, out: &mut impl Outputs) {
         self.work_on(now, UNITS_PER_SLICE, out);
         self.keep_house(now, out);
-        if let Some(primary) = self.membership.pair.primary_link().and_then(|link| self.store.links.get(link))
+        if let Some(primary) =
+            self.membership.pair.primary_link().and_then(|link| self.flow.store.links.get(link))
         {
             self.membership.pair.on_heard(primary.heard);
         }
@@ -461,12 +463,12 @@ impl Broker {
     pub(crate) fn clients_follow(&self) -> bool {
         let me = self.settings.node;
         let follows = |link: &Link| link.standing == Standing::Following && link.reign.node != me;
-        self.store.links.iter().any(|(_, link)| link.is_client() && follows(link))
+        self.flow.store.links.iter().any(|(_, link)| link.is_client() && follows(link))
     }
 
     /// The first frame of a link.
     fn welcome(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
-        let Some(link) = self.store.links.get(from) else {
+        let Some(link) = self.flow.store.links.get(from) else {
             return invariant!("who sends a frame has a link");
         };
         if !matches!(link.party, Party::Unknown) {
@@ -488,7 +490,7 @@ impl Broker {
         if !self.membership.pair.can_take_peer_link() {
             return self.expel(from, FarewellReason::Limit, "too many connections between the brokers", out);
         }
-        if let Some(link) = self.store.links.get_mut(from) {
+        if let Some(link) = self.flow.store.links.get_mut(from) {
             link.party = Party::Peer;
             link.name = hello.name.into();
             link.knowledge = hello.knows.read();
@@ -509,7 +511,7 @@ impl Broker {
     /// What we remember, and what the broker on this link does.
     fn compare_copies(&self, link: LinkId, out: &impl Outputs) -> Copies {
         let (nothing, theirs) =
-            (Knowledge::default(), self.store.links.get(link).map(|link| &link.knowledge));
+            (Knowledge::default(), self.flow.store.links.get(link).map(|link| &link.knowledge));
         Copies::compare(out.knowledge().unwrap_or(&nothing), theirs.unwrap_or(&nothing))
     }
 
@@ -519,8 +521,8 @@ impl Broker {
     }
 
     fn welcome_client(&mut self, now: Time, from: LinkId, hello: &Hello<'_>, out: &mut impl Outputs) {
-        if let Some(older) = self.store.links.find(hello.name) {
-            let known = self.store.links.get(older).map_or(0, |link| link.incarnation);
+        if let Some(older) = self.flow.store.links.find(hello.name) {
+            let known = self.flow.store.links.get(older).map_or(0, |link| link.incarnation);
             if known > hello.incarnation {
                 let text = "a client of this name has started later: give every client a name of its own";
                 return self.expel(from, FarewellReason::Replaced, text, out);
@@ -528,7 +530,7 @@ impl Broker {
             // Its greeting through the backup was overtaken by the one with which it came directly, and that connection lives.
             let directly =
                 older.channel().is_none() && from.channel().is_some() && known == hello.incarnation;
-            let heard = self.store.links.get(older).map_or(Time::ZERO, |link| link.heard);
+            let heard = self.flow.store.links.get(older).map_or(Time::ZERO, |link| link.heard);
             if directly && now < heard + HEARD_DIRECTLY {
                 let text = "the primary is reached without this way";
                 return out.close(from, &Farewell { reason: FarewellReason::NoWay, text });
@@ -539,8 +541,8 @@ impl Broker {
                 self.expel(older, FarewellReason::Replaced, "the client has connected again", out);
             }
         }
-        self.store.links.name(from, hello.name);
-        if let Some(link) = self.store.links.get_mut(from) {
+        self.flow.store.links.name(from, hello.name);
+        if let Some(link) = self.flow.store.links.get_mut(from) {
             link.party = Party::Client { session: None };
             // What comes through the backup comes on its connection.
             if link.counted.is_none() && from.channel().is_none() {
@@ -561,7 +563,7 @@ impl Broker {
 
     /// Sends our greeting, once per link.
     fn greet(&mut self, link: LinkId, out: &mut impl Outputs) {
-        let Some(state) = self.store.links.get_mut(link) else {
+        let Some(state) = self.flow.store.links.get_mut(link) else {
             return invariant!("who sends a frame has a link");
         };
         if std::mem::replace(&mut state.greeted, true) {
@@ -588,7 +590,7 @@ impl Broker {
 
     /// Closes a link for a reason that the admin hears as well.
     pub(crate) fn expel(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
-        let Some(state) = self.store.links.get_mut(link) else { return };
+        let Some(state) = self.flow.store.links.get_mut(link) else { return };
         if std::mem::replace(&mut state.closing, true) {
             return;
         }
@@ -603,7 +605,8 @@ impl Broker {
             _ => FarewellReason::Misbehaved,
         };
         // A stranger's first bytes are taken for whatever frame they happen to look like.
-        let stranger = self.store.links.get(link).is_some_and(|link| matches!(link.party, Party::Unknown));
+        let stranger =
+            self.flow.store.links.get(link).is_some_and(|link| matches!(link.party, Party::Unknown));
         let error = match error {
             wire::WireError::Version(_) => error,
             _ if stranger => &wire::WireError::NotVerge,
@@ -613,7 +616,7 @@ impl Broker {
     }
 
     fn forget_link(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
-        let Some(gone) = self.store.links.remove(link) else { return };
+        let Some(gone) = self.flow.store.links.remove(link) else { return };
         gone.counted.into_iter().for_each(|io| self.promises.admission.crowd_mut().remove(io, 1));
         if self.membership.handover_asker == Some(link) {
             self.membership.handover_asker = None;
@@ -628,7 +631,7 @@ impl Broker {
                 if !streams.is_empty() {
                     self.begin(now, Task::Orphan { link, streams, since: now }, out);
                 }
-                if let Some(session) = session.and_then(|index| self.store.sessions.get_mut(index))
+                if let Some(session) = session.and_then(|index| self.flow.store.sessions.get_mut(index))
                     && session.link == Some(link)
                 {
                     session.detach(now);
@@ -644,8 +647,8 @@ impl Broker {
 
     /// The publisher of a stream has lost its connection. Another one may have the same number by now, and be the publisher's.
     pub(crate) fn orphan(&mut self, link: LinkId, stream: StreamId, since: Time) {
-        let came_back = self.store.links.get(link).is_some_and(|link| link.numbers.knows(stream));
-        let orphaned = self.store.table.stream_mut(stream).filter(|s| s.record.source == Some(link));
+        let came_back = self.flow.store.links.get(link).is_some_and(|link| link.numbers.knows(stream));
+        let orphaned = self.flow.store.table.stream_mut(stream).filter(|s| s.record.source == Some(link));
         if let Some(stream) = orphaned.filter(|_| !came_back) {
             (stream.record.source, stream.record.silent_since) = (None, since);
         }
@@ -653,7 +656,7 @@ impl Broker {
 
     /// A congested link has room again.
     fn resume(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
-        let Some(state) = self.store.links.get(link) else { return };
+        let Some(state) = self.flow.store.links.get(link) else { return };
         match state.party {
             Party::Client { session: Some(session) } => self.send_deferred(now, session, out),
             Party::Peer => self.continue_sync(UNITS_PER_SLICE, out),

@@ -77,13 +77,13 @@ impl Broker {
             self.forgive(now);
         }
         self.house.at = now + INTERVAL;
-        let look = Look { now, settings: &self.settings, table: &self.store.table };
-        self.membership.look_at_partner(&look, &self.watch.stats, out);
+        let look = Look { now, settings: &self.settings, table: &self.flow.store.table };
+        self.membership.look_at_partner(&look, &self.flow.stats, out);
         self.steps().tell_slow_copying(now, out);
         self.house.tell_broken_promises(now, out);
         self.steps().divide(out);
         let reigns = self.membership.pair.is_primary();
-        let known = (&self.store.table, &self.settings);
+        let known = (&self.flow.store.table, &self.settings);
         self.promises.look_at_crowd(now, reigns, known, out);
         self.look_at_paces(now, out);
         self.resume_subscribers(now, out);
@@ -91,19 +91,25 @@ impl Broker {
         self.continue_sync(UNITS_PER_SLICE, out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
-        let places = self.house.streams(&self.store.table);
-        self.watch.listen_to_streams(now, reigns, (&mut self.store.table, places), out);
+        let places = self.house.streams(&self.flow.store.table);
+        self.silences.listen_to_streams(
+            now,
+            reigns,
+            (&mut self.flow.store.table, places),
+            &mut self.flow.stats,
+            out,
+        );
         self.retire_left_streams(now, out);
     }
 
     /// Nobody was silent for as long as it seems: what is waited for, is waited for anew.
     fn forgive(&mut self, now: Time) {
         self.membership.pair.forgive(now);
-        self.watch.silences.begin_anew(now);
-        for (_, link) in self.store.links.iter_mut() {
+        self.silences.begin_anew(now);
+        for (_, link) in self.flow.store.links.iter_mut() {
             (link.heard, link.opened) = (now, now);
         }
-        for (_, session) in self.store.sessions.iter_mut() {
+        for (_, session) in self.flow.store.sessions.iter_mut() {
             session.detached_at = now;
             session.pace.forgive(now);
             session.deferred.iter_mut().for_each(|message| message.since = now);
@@ -112,8 +118,8 @@ impl Broker {
 
     /// How fast subscribers read, and how much may wait on their connections.
     fn look_at_paces(&mut self, now: Time, out: &mut impl Outputs) {
-        let usual = self.work.part.backlog;
-        for (_, session) in self.store.sessions.iter_mut() {
+        let usual = self.flow.work.part.backlog;
+        for (_, session) in self.flow.store.sessions.iter_mut() {
             let Some(link) = session.link else { continue };
             let (backlog, waits) = (out.backlog(link), !session.deferred.is_empty());
             let usual = session.usual(usual);
@@ -125,7 +131,7 @@ impl Broker {
 
     /// Those for which messages were dropped, and the admin, are told so.
     fn tell_slow_subscribers(&mut self, now: Time, out: &mut impl Outputs) {
-        for (_, session) in self.store.sessions.iter_mut() {
+        for (_, session) in self.flow.store.sessions.iter_mut() {
             let Some(link) = session.link else { continue };
             if let Some(shortfall) = session.pace.shortfall(now, session.dropped) {
                 out.send(link, &Frame::Shortfall(shortfall));
@@ -143,14 +149,15 @@ impl Broker {
         if Mutant::LeaveDeferred.is_on() {
             return;
         }
-        self.store.sessions.iter_mut().for_each(|(_, session)| session.trim());
-        let waiting: Vec<SessionId> = self.store.sessions.iter().filter_map(waiting).collect();
+        self.flow.store.sessions.iter_mut().for_each(|(_, session)| session.trim());
+        let waiting: Vec<SessionId> = self.flow.store.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
     }
 
     fn close_silent_links(&mut self, now: Time, out: &mut impl Outputs) {
         let limits = self.settings.limits;
         let silent: Vec<(LinkId, &str)> = self
+            .flow
             .store
             .links
             .iter_mut()
@@ -177,6 +184,7 @@ impl Broker {
     fn end_left_sessions(&mut self, now: Time, out: &mut impl Outputs) {
         let (reigns, linger) = (self.membership.pair.is_primary(), self.settings.limits.session_linger);
         let left: Vec<SessionId> = self
+            .flow
             .store
             .sessions
             .iter()
@@ -193,11 +201,11 @@ impl Broker {
         if self.tasks.waiting.iter().any(|task| matches!(task, Task::Retire { .. })) {
             return;
         }
-        let streams = self.store.table.streams_from(self.house.next_stream, STREAMS_PER_LOOK);
+        let streams = self.flow.store.table.streams_from(self.house.next_stream, STREAMS_PER_LOOK);
         let left: Vec<StreamId> =
             streams.filter(|(_, stream)| self.is_left(now, stream)).map(|(index, _)| index).collect();
         let next = self.house.next_stream + STREAMS_PER_LOOK;
-        self.house.next_stream = if next < self.store.table.streams.len() { next } else { 0 };
+        self.house.next_stream = if next < self.flow.store.table.streams.len() { next } else { 0 };
         if !left.is_empty() {
             self.begin(now, Task::Retire { streams: left.into_iter().rev().collect() }, out);
         }
@@ -213,9 +221,9 @@ impl Broker {
 
     /// Retires a stream, unless somebody has come back to it meanwhile. Returns how many units of work that was.
     pub(crate) fn retire_left(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) -> usize {
-        if self.store.table.stream(index).is_some_and(|stream| self.is_left(now, stream)) {
+        if self.flow.store.table.stream(index).is_some_and(|stream| self.is_left(now, stream)) {
             self.retire(now, index, out);
         }
-        1 + self.store.links.len() / LINKS_PER_UNIT
+        1 + self.flow.store.links.len() / LINKS_PER_UNIT
     }
 }

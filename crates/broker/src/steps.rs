@@ -2,9 +2,7 @@
 
 use crate::membership::pair::Pair;
 use crate::settings::Settings;
-use crate::steps::work::Work;
-use crate::store::Store;
-use crate::watch::status::Stats;
+use crate::steps::work::Flow;
 
 pub(crate) mod announce;
 pub(crate) mod arrive;
@@ -30,7 +28,5 @@ pub(crate) struct Steps<'a> {
     pub(crate) pair: &'a Pair,
     /// The reign was taken from a primary that was believed dead, and not given.
     pub(crate) reign_was_taken: bool,
-    pub(crate) store: &'a mut Store,
-    pub(crate) work: &'a mut Work,
-    pub(crate) stats: &'a mut Stats,
+    pub(crate) flow: &'a mut Flow,
 }

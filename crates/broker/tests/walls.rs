@@ -79,7 +79,7 @@ fn steps_borrow_parts_and_few_take_the_whole_broker() {
 #[test]
 fn steps_see_the_pair_and_cannot_change_it() {
     for (file, line) in code_of("steps") {
-        for part in ["Pair", "Membership", "Promises", "Tasks", "Settings"] {
+        for part in ["Pair", "Membership", "Promises", "Tasks", "Settings", "Silences"] {
             let changes = names(&line, &format!("&mut {part}")) || names(&line, &format!("&'a mut {part}"));
             assert!(!changes, "{} could change what only others may: {line}", file.display());
         }

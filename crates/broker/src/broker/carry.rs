@@ -16,9 +16,7 @@ impl Broker {
             settings: &self.settings,
             pair: &self.membership.pair,
             reign_was_taken: self.membership.beginning.taken,
-            store: &mut self.store,
-            work: &mut self.work,
-            stats: &mut self.watch.stats,
+            flow: &mut self.flow,
         }
     }
 
@@ -32,7 +30,7 @@ impl Broker {
     /// Whether somebody waits for [`Broker::handle_left`].
     #[inline]
     pub fn awaits_leaving(&self) -> bool {
-        self.work.departures.are_awaited()
+        self.flow.work.departures.are_awaited()
     }
 
     /// Everything that was written so far has left this process: given to the system, or waiting for peers that do not take it.
@@ -42,7 +40,7 @@ impl Broker {
 
     /// Bytes that may wait on the connection of one subscriber as things are.
     pub fn backlog_part(&self) -> usize {
-        self.work.part.backlog
+        self.flow.work.part.backlog
     }
 
     /// Takes a message from a client of another protocol.
@@ -61,7 +59,7 @@ impl Broker {
 
     /// Whether a message that was posted has been given to all who wanted its topic, or is gone.
     pub fn was_dispatched(&self, stream: StreamId, seq: u64) -> bool {
-        self.store.was_dispatched(stream, seq)
+        self.flow.store.was_dispatched(stream, seq)
     }
 
     /// An operator has a result. `false`: it is not published, and its lineage need not be kept.
@@ -71,7 +69,7 @@ impl Broker {
             return false;
         }
         let Some(index) = self.result_stream(now, result, out) else {
-            self.watch.stats.results_refused += 1;
+            self.flow.stats.results_refused += 1;
             return false;
         };
         self.steps().publish_result(now, index, result, out)

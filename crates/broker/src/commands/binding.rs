@@ -30,18 +30,20 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> (usize, bool) {
         let mut used = 0;
-        while used < units && *topic < self.store.table.topics.len() {
+        while used < units && *topic < self.flow.store.table.topics.len() {
             used += 1 + self.bind_again(now, TopicId(*topic as u32), out) / SLOTS_PER_UNIT;
             *topic += 1;
         }
-        while used < units && *stream < self.store.table.streams.len() {
+        while used < units && *stream < self.flow.store.table.streams.len() {
             used += 1;
             self.retire_lost_results(now, StreamId(*stream as u32), out);
             *stream += 1;
         }
-        let all = *topic >= self.store.table.topics.len() && *stream >= self.store.table.streams.len();
+        let all =
+            *topic >= self.flow.store.table.topics.len() && *stream >= self.flow.store.table.streams.len();
         if all {
-            let (reigns, known) = (self.membership.pair.is_primary(), (&self.store.table, &self.settings));
+            let (reigns, known) =
+                (self.membership.pair.is_primary(), (&self.flow.store.table, &self.settings));
             self.promises.look_at_crowd(now, reigns, known, out);
         }
         (used, all)
@@ -49,7 +51,9 @@ impl Broker {
 
     /// Binds a topic anew. Returns how many slots its streams have.
     fn bind_again(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) -> usize {
-        let Some(mut topic) = self.store.table.topic_mut(index).filter(|topic| !topic.made) else { return 0 };
+        let Some(mut topic) = self.flow.store.table.topic_mut(index).filter(|topic| !topic.made) else {
+            return 0;
+        };
         let bound = out.bind(topic.name.as_str());
         let before = std::mem::replace(&mut topic.processing, bound);
         drop(topic);
@@ -60,17 +64,17 @@ impl Broker {
             self.plan_again(index);
         }
         self.fit_rings(now, index, out);
-        let Some(topic) = self.store.table.topic(index) else {
+        let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("fitting rings ends no topic", 0);
         };
-        let streams = topic.streams.iter().filter_map(|stream| self.store.table.stream(*stream));
+        let streams = topic.streams.iter().filter_map(|stream| self.flow.store.table.stream(*stream));
         streams.map(|stream| stream.ring.slots()).sum()
     }
 
     /// Results made of this stream whose outputs are gone end, so that others may publish on their topics.
     fn retire_lost_results(&mut self, now: Time, origin: StreamId, out: &mut impl Outputs) {
         let Some(stream) =
-            self.store.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
+            self.flow.store.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
         else {
             return;
         };
@@ -79,9 +83,9 @@ impl Broker {
             .partition(|known| out.has_output(known.output));
         stream.record.results = kept;
         for made in lost.into_iter().filter_map(|known| known.stream) {
-            let made_of = self.store.table.stream(made).and_then(|stream| stream.record.made_of);
+            let made_of = self.flow.store.table.stream(made).and_then(|stream| stream.record.made_of);
             if made_of == Some(origin) {
-                if let Some(made) = self.store.table.stream_mut(made) {
+                if let Some(made) = self.flow.store.table.stream_mut(made) {
                     made.record.made_of = None;
                 }
                 self.retire(now, made, out);
@@ -91,7 +95,7 @@ impl Broker {
 
     /// A topic's plan where its messages are processed, or are not any more.
     fn plan_again(&mut self, index: TopicId) {
-        let Some(topic) = self.store.table.topic(index) else {
+        let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that was bound anew is there");
         };
         let Ok(new) =
@@ -106,14 +110,14 @@ impl Broker {
     /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
     /// become smaller: what is in them may still be wanted.
     fn fit_rings(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) {
-        let Some(topic) = self.store.table.topic(index) else {
+        let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that was bound anew is there");
         };
         let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
         let slots = needed.min(self.settings.limits.ring_slots_max);
         let mut least = slots;
         for index in topic.streams.clone() {
-            let Some(stream) = self.store.table.stream_mut(index) else {
+            let Some(stream) = self.flow.store.table.stream_mut(index) else {
                 invariant!("a topic's streams are there");
                 continue;
             };
@@ -124,11 +128,17 @@ impl Broker {
                 continue;
             }
             if growth == 0 || self.steps().reserve_more(now, growth, out) {
-                self.store.table.stream_mut(index).into_iter().for_each(|stream| stream.ring.grow(slots));
+                self.flow
+                    .store
+                    .table
+                    .stream_mut(index)
+                    .into_iter()
+                    .for_each(|stream| stream.ring.grow(slots));
             }
-            least = least.min(self.store.table.stream(index).map_or(slots, |stream| stream.ring.slots()));
+            least =
+                least.min(self.flow.store.table.stream(index).map_or(slots, |stream| stream.ring.slots()));
         }
-        if let Some(topic) = self.store.table.topic(index).filter(|_| least < needed) {
+        if let Some(topic) = self.flow.store.table.topic(index).filter(|_| least < needed) {
             out.report(&Event::ShortOfRoom { topic: topic.name.as_str(), kept: least, needed });
         }
     }
@@ -136,7 +146,7 @@ impl Broker {
     /// Gives a topic another plan, and counts its streams anew. Whoever does not ask whether that fits is told soon.
     pub(crate) fn set_plan(&mut self, index: TopicId, new: Plan) {
         self.promises.crowd.planned_anew();
-        let Some(topic) = self.store.table.topic(index) else {
+        let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that gets a plan is there");
         };
         let old = topic.plan;
@@ -144,12 +154,12 @@ impl Broker {
         let admitted = topic
             .streams
             .iter()
-            .filter(|index| self.store.table.stream(**index).is_some_and(|s| s.record.admitted));
+            .filter(|index| self.flow.store.table.stream(**index).is_some_and(|s| s.record.admitted));
         for _ in 0..admitted.count() {
             self.promises.admission.uncount(&old, &contract, subscribers);
             self.promises.admission.count(&new, &contract, subscribers);
         }
-        if let Some(mut topic) = self.store.table.topic_mut(index) {
+        if let Some(mut topic) = self.flow.store.table.topic_mut(index) {
             topic.plan = new;
         }
     }

@@ -134,7 +134,7 @@ impl Broker {
             used += looks;
             let mut unkept = None;
             for index in topics {
-                let routed = self.store.table.topic(index).is_some_and(|topic| topic.route.is_some());
+                let routed = self.flow.store.table.topic(index).is_some_and(|topic| topic.route.is_some());
                 if routed && counting.takes_part() {
                     used += 1;
                     let (comes, best_effort) = (counting.comes, counting.other.needs.best_effort);
@@ -204,9 +204,9 @@ impl Broker {
                 unkept.push(Unkept { client: other.client, filter: other.filter, reason });
             }
         }
-        let topics: Vec<TopicId> = self.store.table.topics().map(|(index, _)| index).collect();
+        let topics: Vec<TopicId> = self.flow.store.table.topics().map(|(index, _)| index).collect();
         for index in topics {
-            let Some(topic) = self.store.table.topic(index).filter(|topic| topic.route.is_some()) else {
+            let Some(topic) = self.flow.store.table.topic(index).filter(|topic| topic.route.is_some()) else {
                 continue;
             };
             let others = receivers(topic.name.as_str());
@@ -219,12 +219,13 @@ impl Broker {
             }
             // Others wait while a promotion goes on.
             if self.promises.other_needs.is_empty()
-                && self.store.table.topic(index).is_some_and(|topic| topic.stricter.is_none())
+                && self.flow.store.table.topic(index).is_some_and(|topic| topic.stricter.is_none())
             {
                 continue;
             }
             if let Err(reason) = self.plan_for_everybody(index) {
                 let name = self
+                    .flow
                     .store
                     .table
                     .topic(index)
@@ -244,12 +245,12 @@ impl Broker {
 
     /// A topic that has just come is given to other protocols.
     pub(crate) fn set_route(&mut self, stream: StreamId, route: Option<Route>) {
-        let Some(index) = self.store.table.stream(stream).map(|stream| stream.topic) else {
+        let Some(index) = self.flow.store.table.stream(stream).map(|stream| stream.topic) else {
             return invariant!("a stream that was just made is there");
         };
-        let name = self.store.table.topic(index).map_or("", |topic| topic.name.as_str());
+        let name = self.flow.store.table.topic(index).map_or("", |topic| topic.name.as_str());
         let last = self.promises.other_needs.best_effort(name);
-        if let (Some(mut topic), Some(route)) = (self.store.table.topic_mut(index), route) {
+        if let (Some(mut topic), Some(route)) = (self.flow.store.table.topic_mut(index), route) {
             (topic.route, topic.others) = (Some(route.number), route.receivers);
             if last > 0 {
                 topic.change_best_effort(|those| those.others = last.min(route.receivers));

@@ -102,7 +102,7 @@ impl Broker {
     /// The first of them are served in turn, the second last.
     pub fn share_with(&mut self, others: [&Carriers<u64>; 2]) {
         let others = others.map(|others| *others);
-        let before = self.work.part.share_with(others);
+        let before = self.flow.work.part.share_with(others);
         if before == others {
             return;
         }

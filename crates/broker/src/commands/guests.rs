@@ -40,6 +40,7 @@ impl Broker {
         if !after.starts_with(OTHERS) {
             let after = after.strip_prefix(NATIVE);
             let mut names: Vec<(&str, LinkId)> = self
+                .flow
                 .store
                 .links
                 .iter()
@@ -65,8 +66,8 @@ impl Broker {
     }
 
     fn write_native(&self, id: LinkId, rows: &mut String) {
-        let Some(link) = self.store.links.get(id) else { return };
-        let session = link.session().and_then(|session| self.store.sessions.get(session));
+        let Some(link) = self.flow.store.links.get(id) else { return };
+        let session = link.session().and_then(|session| self.flow.store.sessions.get(session));
         let address = link.address.map(|address| address.to_string()).unwrap_or_default();
         let row = ClientRow {
             client: &link.name,
@@ -93,7 +94,7 @@ impl Broker {
     ) {
         let named = |link: &LinkId| *link != asker;
         let link = self.client_link(client).filter(named);
-        let session = self.store.sessions.find(client).filter(|_| ends);
+        let session = self.flow.store.sessions.find(client).filter(|_| ends);
         if let Some(link) = link {
             self.expel(link, FarewellReason::Busy, "an admin has dropped it", out);
         }
@@ -106,14 +107,14 @@ impl Broker {
 
     /// Who the client of a connection has logged in as: only to be told, rights are judged elsewhere.
     pub fn belong_to(&mut self, link: LinkId, user: &str) {
-        if let Some(link) = self.store.links.get_mut(link) {
+        if let Some(link) = self.flow.store.links.get_mut(link) {
             link.user = user.into();
         }
     }
 
     /// Where a connection comes from.
     pub fn come_from(&mut self, link: LinkId, address: IpAddr) {
-        if let Some(link) = self.store.links.get_mut(link) {
+        if let Some(link) = self.flow.store.links.get_mut(link) {
             link.address = Some(address.to_canonical());
         }
     }

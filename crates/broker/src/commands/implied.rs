@@ -32,7 +32,7 @@ impl Broker {
     }
 
     fn is_stream_of(&self, index: StreamId, posting: &Posting<'_>) -> bool {
-        self.store.table.pair(index).is_some_and(|(stream, topic)| {
+        self.flow.store.table.pair(index).is_some_and(|(stream, topic)| {
             &*stream.record.publisher == posting.publisher
                 && topic.name.as_str() == posting.topic
                 && stream.record.admitted
@@ -47,8 +47,8 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
         let Posting { publisher: name, topic, .. } = *posting;
-        let known = self.store.table.find_topic(topic);
-        let carried = known.and_then(|index| self.store.table.topic(index));
+        let known = self.flow.store.table.find_topic(topic);
+        let carried = known.and_then(|index| self.flow.store.table.topic(index));
         let contract = match (posting.asked.as_ref(), carried) {
             // Who asks for nothing takes what is there.
             (None, Some(topic)) => topic.contract,
@@ -60,9 +60,9 @@ impl Broker {
         if carried.is_some_and(|topic| topic.made) {
             return Err(Denial::made(topic));
         }
-        let stream = known.and_then(|index| self.store.table.find_stream(index, name));
+        let stream = known.and_then(|index| self.flow.store.table.find_stream(index, name));
         let incarnation = stream
-            .and_then(|index| self.store.table.stream(index))
+            .and_then(|index| self.flow.store.table.stream(index))
             .map_or(now.0, |stream| stream.record.incarnation);
         let publisher = Publisher { name, incarnation, link: None, made: None, gapless: false };
         self.take_stream(now, topic, contract, &publisher, true, out)
@@ -75,13 +75,13 @@ impl Broker {
         result: &Outcome<'_>,
         out: &mut impl Outputs,
     ) -> Option<StreamId> {
-        let (origin, topic) = self.store.table.pair(result.stream)?;
+        let (origin, topic) = self.flow.store.table.pair(result.stream)?;
         if origin.record.incarnation != result.incarnation {
             return None;
         }
         let known = origin.record.results.iter().find(|known| known.output == result.output);
         if let Some(known) = known {
-            let there = known.stream.and_then(|index| self.store.table.stream(index));
+            let there = known.stream.and_then(|index| self.flow.store.table.stream(index));
             let is_its = |stream: &Stream| stream.record.made_of == Some(result.stream);
             match there.filter(|stream| is_its(stream)) {
                 Some(stream) if stream.record.incarnation == result.incarnation => return known.stream,
@@ -107,10 +107,10 @@ impl Broker {
         }
         let stream = taken.ok();
         let entry = ResultStream { output: result.output, stream, ask_again: now + ASK_AGAIN };
-        let origin = self.store.table.stream_mut(result.stream)?;
+        let origin = self.flow.store.table.stream_mut(result.stream)?;
         origin.record.results.retain(|known| known.output != result.output);
         origin.record.results.push(entry);
-        let made = self.store.table.stream_mut(stream?)?;
+        let made = self.flow.store.table.stream_mut(stream?)?;
         made.record.made_of = Some(result.stream);
         stream
     }

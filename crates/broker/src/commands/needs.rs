@@ -77,7 +77,7 @@ impl OtherNeeds {
 impl Broker {
     /// The contract by which a topic of this name and these subscribers is planned.
     pub(crate) fn strictest(&self, name: &str, contract: &Contract, subscribers: &[SessionId]) -> Contract {
-        let sessions = subscribers.iter().filter_map(|index| self.store.sessions.get(*index));
+        let sessions = subscribers.iter().filter_map(|index| self.flow.store.sessions.get(*index));
         let needs = sessions.filter(|session| session.needy).flat_map(|session| session.needs_of(name));
         let needs = needs.chain(self.promises.other_needs.of(name).map(|(_, needs)| needs));
         // Link classes were looked at when they came, and those of a configuration stay.
@@ -86,7 +86,7 @@ impl Broker {
 
     /// A subscriber has come, or needs something else: a topic is planned by the strictest. `Err`: that cannot be kept, whatever the load.
     pub(crate) fn plan_for_subscribers(&mut self, index: TopicId, session: SessionId) -> Result<(), String> {
-        if !self.store.sessions.get(session).is_some_and(|session| session.needy) {
+        if !self.flow.store.sessions.get(session).is_some_and(|session| session.needy) {
             return Ok(());
         }
         self.plan_for_everybody(index)
@@ -94,19 +94,19 @@ impl Broker {
 
     /// A topic is planned by what all its subscribers need. `Err`: that cannot be kept, whatever the load.
     pub(crate) fn plan_for_everybody(&mut self, index: TopicId) -> Result<(), String> {
-        let Some(topic) = self.store.table.topic(index) else {
+        let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that is planned is there", Ok(()));
         };
         let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
         self.plan_strictly(index, strict).map_err(|refusal| {
-            let name = self.store.table.topic(index).map_or("", |topic| topic.name.as_str());
+            let name = self.flow.store.table.topic(index).map_or("", |topic| topic.name.as_str());
             format!("`{name}` cannot be carried as this subscriber needs it: {refusal}")
         })
     }
 
     /// A subscriber has gone: what only it needed is not needed any more.
     pub(crate) fn plan_for_those_left(&mut self, index: TopicId) {
-        let Some(topic) = self.store.table.topic(index).filter(|topic| topic.stricter.is_some()) else {
+        let Some(topic) = self.flow.store.table.topic(index).filter(|topic| topic.stricter.is_some()) else {
             return;
         };
         let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
@@ -115,13 +115,13 @@ impl Broker {
     }
 
     fn plan_strictly(&mut self, index: TopicId, strict: Contract) -> Result<(), contract::Refusal> {
-        let Some(topic) = self.store.table.topic(index).filter(|topic| *topic.strict() != strict) else {
+        let Some(topic) = self.flow.store.table.topic(index).filter(|topic| *topic.strict() != strict) else {
             return Ok(());
         };
         let planned = if topic.made { strict.best_effort() } else { strict };
         let plan = self.promises.admission.plan_processed(&planned, Processing::of(topic.processing))?;
         self.set_plan(index, plan);
-        if let Some(mut topic) = self.store.table.topic_mut(index) {
+        if let Some(mut topic) = self.flow.store.table.topic_mut(index) {
             topic.set_strict(strict);
         }
         self.copy_as_planned(index);
@@ -130,9 +130,10 @@ impl Broker {
 
     /// What had to be copied in another way, or not at all, is. What waited to be copied lazily is copied soon.
     pub(crate) fn copy_as_planned(&mut self, index: TopicId) {
-        let streams = self.store.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
+        let streams =
+            self.flow.store.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
         for stream in streams {
-            if let Some(stream) = self.store.table.stream_mut(stream) {
+            if let Some(stream) = self.flow.store.table.stream_mut(stream) {
                 stream.copying = Default::default();
             }
             if self.membership.pair.backup().is_some() {
@@ -162,7 +163,8 @@ impl Broker {
             out.report(&Event::SubscriptionRefused { client, filter, reason });
         }
         for index in subscribers {
-            let Some(session) = self.store.sessions.get_mut(*index).filter(|session| session.needy) else {
+            let Some(session) = self.flow.store.sessions.get_mut(*index).filter(|session| session.needy)
+            else {
                 continue;
             };
             let client = session.client.clone();
@@ -196,12 +198,12 @@ impl Broker {
 
     /// The contract by which the topic of a stream is planned, and who needs it so, in words.
     pub fn planned_for(&self, stream: StreamId) -> Option<(Contract, String)> {
-        self.store.table.pair(stream).map(|(_, topic)| (*topic.strict(), self.needs_in_words(topic)))
+        self.flow.store.table.pair(stream).map(|(_, topic)| (*topic.strict(), self.needs_in_words(topic)))
     }
 
     /// Whom the messages of a stream are dispatched to.
     pub fn receivers_of(&self, stream: StreamId) -> Option<Receivers> {
-        self.store.table.pair(stream).map(|(_, topic)| topic.receivers())
+        self.flow.store.table.pair(stream).map(|(_, topic)| topic.receivers())
     }
 
     /// Who needs what of a topic, for people: some of them.
@@ -211,7 +213,7 @@ impl Broker {
             return String::new();
         }
         let name = topic.name.as_str();
-        let sessions = topic.subscribers.iter().filter_map(|index| self.store.sessions.get(*index));
+        let sessions = topic.subscribers.iter().filter_map(|index| self.flow.store.sessions.get(*index));
         let needy =
             sessions.flat_map(|session| session.needs_of(name).map(|needs| (&*session.client, needs)));
         let needy = needy.chain(self.promises.other_needs.of(name));

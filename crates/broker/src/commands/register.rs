@@ -94,7 +94,7 @@ impl Broker {
                 "topics that begin with `$SYS` are the broker's own: publish on another one".to_owned();
             return self.deny(from, register, &Denial::from(text), out);
         }
-        let Some(link) = self.store.links.get(from) else {
+        let Some(link) = self.flow.store.links.get(from) else {
             return invariant!("who sends a frame has a link");
         };
         let name = link.name.clone();
@@ -107,8 +107,12 @@ impl Broker {
             gapless: true,
         };
         let admitted = self.membership.pair.is_primary();
-        let carried =
-            self.store.table.find_topic(register.topic).and_then(|index| self.store.table.topic(index));
+        let carried = self
+            .flow
+            .store
+            .table
+            .find_topic(register.topic)
+            .and_then(|index| self.flow.store.table.topic(index));
         let contract = match (carried, register.contract.as_ref()) {
             // Who asks for nothing takes what is there.
             (Some(topic), None) => Ok(topic.contract),
@@ -120,10 +124,10 @@ impl Broker {
         });
         match result {
             Ok((index, contract)) => {
-                if let Some(link) = self.store.links.get_mut(from) {
+                if let Some(link) = self.flow.store.links.get_mut(from) {
                     link.bind(register.stream, index);
                 }
-                if let Some(stream) = self.store.table.stream_mut(index) {
+                if let Some(stream) = self.flow.store.table.stream_mut(index) {
                     stream.record.source_number = register.stream;
                     stream.record.asked = register.contract.is_some();
                 }
@@ -137,12 +141,12 @@ impl Broker {
 
     /// The publisher will send no more of this stream.
     pub(crate) fn unregister(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
-        let Some(link) = self.store.links.get_mut(from) else {
+        let Some(link) = self.flow.store.links.get_mut(from) else {
             return invariant!("who sends a frame has a link");
         };
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
-        self.spend(self.store.links.len() / LINKS_PER_UNIT);
+        self.spend(self.flow.store.links.len() / LINKS_PER_UNIT);
         self.retire(now, index, out);
     }
 
@@ -179,8 +183,8 @@ impl Broker {
         admitted: bool,
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
-        let known = self.store.table.find_topic(topic);
-        if let Some(there) = known.and_then(|index| self.store.table.topic(index))
+        let known = self.flow.store.table.find_topic(topic);
+        if let Some(there) = known.and_then(|index| self.flow.store.table.topic(index))
             && there.contract != contract
         {
             return Err(Denial::from(format!(
@@ -192,7 +196,7 @@ impl Broker {
         if let Some(index) = known {
             self.keep_results_apart(index, publisher, out)?;
         }
-        let stream = known.and_then(|index| self.store.table.find_stream(index, publisher.name));
+        let stream = known.and_then(|index| self.flow.store.table.find_stream(index, publisher.name));
         if let Some(index) = stream {
             self.return_to_stream(now, index, publisher, out)?;
             if admitted {
@@ -219,7 +223,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a stream that was found is there", Ok(()));
         };
         if publisher.incarnation < stream.record.incarnation {
@@ -236,7 +240,7 @@ impl Broker {
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
-        self.store.memory.loose -= stream.ring.loose_bytes();
+        self.flow.store.memory.loose -= stream.ring.loose_bytes();
         stream.ring = stream.ring.emptied();
         (stream.record.incarnation, stream.record.registered, stream.next_seq) =
             (publisher.incarnation, now, 0);
@@ -246,7 +250,7 @@ impl Broker {
         stream.copying = Default::default();
         let first = topic.streams.first() == Some(&index);
         let partner = self.membership.pair.backup().map(|partner| partner.link);
-        for (id, link) in self.store.links.iter_mut() {
+        for (id, link) in self.flow.store.links.iter_mut() {
             if link.announced.contains(index) {
                 link.announced.remove(index);
                 out.send(id, &Frame::Retire { stream: index.0 });
@@ -271,7 +275,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
-        let known = self.store.table.find_topic(topic);
+        let known = self.flow.store.table.find_topic(topic);
         // What operators make is not given to operators again.
         let bound = if known.is_some() || publisher.made.is_some() { None } else { out.bind(topic) };
         let route = if known.is_some() { None } else { out.route(topic) };
@@ -298,23 +302,26 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> Result<StreamId, Denial> {
         let limits = self.settings.limits;
-        if self.store.table.len() >= limits.streams {
+        if self.flow.store.table.len() >= limits.streams {
             return Err(Denial::full(format!(
                 "the broker carries {} streams, its limit: raise limits.streams",
-                self.store.table.len()
+                self.flow.store.table.len()
             )));
         }
         // Results are covered by the messages that they are made of, not by copies of their own.
         let planned = if publisher.made.is_some() { contract.best_effort() } else { contract };
         let processing = match topic {
-            Ok(topic) => self.store.table.topic(topic).and_then(|topic| topic.processing),
+            Ok(topic) => self.flow.store.table.topic(topic).and_then(|topic| topic.processing),
             Err((_, bound)) => bound,
         };
         let plan = self.promises.admission.plan_processed(&planned, Processing::of(processing))?;
         let (plan, strict) = match topic {
-            Ok(topic) => {
-                self.store.table.topic(topic).map_or((plan, contract), |topic| (topic.plan, *topic.strict()))
-            }
+            Ok(topic) => self
+                .flow
+                .store
+                .table
+                .topic(topic)
+                .map_or((plan, contract), |topic| (topic.plan, *topic.strict())),
             Err((name, _)) => self.plan_new_topic(name, contract, publisher, processing, plan, out),
         };
         let slots = self.ring_slots(&contract, &plan, processing);
@@ -329,14 +336,14 @@ impl Broker {
             Need::of(&contract, slots, processing.is_some() || publisher.made.is_some(), &self.settings);
         let names = topic.as_ref().err().map_or(0, |(name, _)| name_bytes(name));
         self.steps().take_memory(now, (need, names), out).map_err(Denial::full)?;
-        let ring = need.ring().continuing(self.store.table.next_ticket().0.into());
+        let ring = need.ring().continuing(self.flow.store.table.next_ticket().0.into());
         let topic = match topic {
             Ok(topic) => Ok(topic),
             Err((name, processing)) => self.make_topic(name, contract, (plan, strict), processing, publisher),
         };
         let topic = topic.inspect_err(|_| {
-            self.store.memory.give_back(&ring);
-            self.store.memory.names -= names;
+            self.flow.store.memory.give_back(&ring);
+            self.flow.store.memory.names -= names;
         })?;
         // Whoever was there before this process may have published a lot: what that was, and who had it, is not known here.
         let older = publisher.made.is_none() && publisher.incarnation < self.settings.started.0;
@@ -350,9 +357,9 @@ impl Broker {
         if older {
             stream.guess_next_seq(true);
         }
-        let index = self.store.table.insert_stream(stream);
-        self.work.lazy.expect(self.store.table.len());
-        self.work.queue.expect(2 * self.store.table.len() + 1_024);
+        let index = self.flow.store.table.insert_stream(stream);
+        self.flow.work.lazy.expect(self.flow.store.table.len());
+        self.flow.work.queue.expect(2 * self.flow.store.table.len() + 1_024);
         Ok(index)
     }
 
@@ -365,7 +372,7 @@ impl Broker {
         publisher: &Publisher<'_>,
     ) -> Result<TopicId, Denial> {
         let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
-        let subscribers = self.store.sessions.wanting(topic);
+        let subscribers = self.flow.store.sessions.wanting(topic);
         if contract.confirm && subscribers.len() > CONFIRMING_MAX {
             return Err(Denial::from(format!(
                 "`{}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
@@ -374,14 +381,15 @@ impl Broker {
             )));
         }
         let made = publisher.made.is_some();
-        let class = self.watch.stats.classes.class_of(self.promises.rule_of(topic));
+        let class = self.flow.stats.classes.class_of(self.promises.rule_of(topic));
         let streams = Vec::new();
         let (route, others) = (None, 0);
-        let last =
-            |index: &&SessionId| self.store.sessions.get(**index).is_some_and(|session| session.best_effort);
+        let last = |index: &&SessionId| {
+            self.flow.store.sessions.get(**index).is_some_and(|session| session.best_effort)
+        };
         let sessions: Vec<SessionId> = subscribers.iter().filter(last).copied().collect();
         let best_effort = (!sessions.is_empty()).then(|| Box::new(BestEffort { sessions, others: 0 }));
-        Ok(self.store.table.insert_topic(Topic {
+        Ok(self.flow.store.table.insert_topic(Topic {
             name,
             best_effort,
             contract,
@@ -408,7 +416,7 @@ impl Broker {
         plan: Plan,
         out: &mut impl Outputs,
     ) -> (Plan, Contract) {
-        let subscribers = self.store.sessions.wanting(name);
+        let subscribers = self.flow.store.sessions.wanting(name);
         let strict = self.strictest(name, &contract, &subscribers);
         if strict == contract {
             return (plan, contract);
@@ -428,7 +436,7 @@ impl Broker {
         let trusting = self.settings.is_baseline() || !self.settings.schedulability;
         let trusting = trusting || !self.settings.replication.keeps_contracts();
         let thin = self.membership.thin_link();
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a stream that is admitted is there", Ok(()));
         };
         if stream.record.admitted {
@@ -460,7 +468,7 @@ impl Broker {
         refusal: Refusal,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some((stream, topic)) = self.store.table.pair(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair(index) else {
             return invariant!("a stream that is admitted is there", Ok(()));
         };
         let (number, contract) = (stream.topic, topic.contract);
@@ -473,12 +481,12 @@ impl Broker {
         let (processing, receivers) = (Processing::of(topic.processing), topic.receivers());
         let plan = self.promises.admission.plan_processed(&planned, processing)?;
         self.promises.admission.admit_plan(&plan, &contract, receivers)?;
-        if let Some(mut topic) = self.store.table.topic_mut(number) {
+        if let Some(mut topic) = self.flow.store.table.topic_mut(number) {
             topic.plan = plan;
             topic.set_strict(contract);
         }
         self.drop_needs_of(&name, &subscribers, &refusal.to_string(), out);
-        if let Some(stream) = self.store.table.stream_mut(index) {
+        if let Some(stream) = self.flow.store.table.stream_mut(index) {
             stream.record.admitted = true;
         }
         Ok(())
@@ -525,7 +533,7 @@ impl Broker {
         contract: Contract,
         out: &mut impl Outputs,
     ) {
-        let Some((_, topic)) = self.store.table.pair(index) else {
+        let Some((_, topic)) = self.flow.store.table.pair(index) else {
             return invariant!("a stream that has a verdict is there");
         };
         out.send(
@@ -553,8 +561,8 @@ impl Broker {
         out: &mut impl Outputs,
     ) {
         let reigns = self.membership.pair.is_primary();
-        self.watch.stats.refused += u64::from(reigns && !denial.asked);
-        if let Some(link) = self.store.links.get_mut(to) {
+        self.flow.stats.refused += u64::from(reigns && !denial.asked);
+        if let Some(link) = self.flow.store.links.get_mut(to) {
             if (register.stream as usize) < self.settings.limits.streams {
                 link.bind(register.stream, NO_STREAM);
             }
@@ -584,6 +592,7 @@ impl Broker {
     /// After a promotion: streams that this broker only took note of are admitted now, or refused.
     pub(crate) fn judge_provisional_streams(&mut self, out: &mut impl Outputs) {
         let waiting: Vec<StreamId> = self
+            .flow
             .store
             .table
             .streams()
@@ -592,7 +601,7 @@ impl Broker {
             .collect();
         for index in waiting {
             let result = self.admit_stream(index, out);
-            let Some((stream, topic)) = self.store.table.pair(index) else { continue };
+            let Some((stream, topic)) = self.flow.store.table.pair(index) else { continue };
             let (source, contract) = (stream.record.source, topic.contract);
             let number = Some(stream.record.source_number);
             match (result, source.zip(number)) {
@@ -613,8 +622,8 @@ impl Broker {
 
     /// A stream ends: what waits is dispatched first, then everybody forgets it.
     pub(crate) fn retire(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) {
-        self.watch.silences.end(&mut self.store.table, index);
-        let Some(stream) = self.store.table.stream_mut(index) else { return };
+        self.silences.end(&mut self.flow.store.table, index);
+        let Some(stream) = self.flow.store.table.stream_mut(index) else { return };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
         stream.record.source = None;
         stream.record.silent_since = Time::ZERO;
@@ -627,7 +636,7 @@ impl Broker {
         };
         // Those who are served last have their turn soon, or have no room.
         let recent = |slot: &mut Slot| now < slot.created + PROCESSED_WITHIN;
-        let last = self.work.last.waits() && stream.ring.slots_mut().any(recent);
+        let last = self.flow.work.last.waits() && stream.ring.slots_mut().any(recent);
         let waiting = last || stream.ring.slots_mut().any(pending);
         if !waiting {
             self.drop_stream(index, out);
@@ -636,13 +645,13 @@ impl Broker {
 
     /// Forgets a stream at once.
     pub(crate) fn drop_stream(&mut self, index: StreamId, out: &mut impl Outputs) {
-        self.watch.silences.end(&mut self.store.table, index);
-        let Some((stream, topic)) = self.store.table.pair(index) else { return };
+        self.silences.end(&mut self.flow.store.table, index);
+        let Some((stream, topic)) = self.flow.store.table.pair(index) else { return };
         if stream.record.admitted {
             let subscribers = topic.receivers();
             self.promises.admission.uncount(&topic.plan, &topic.contract, subscribers);
         }
-        for (id, link) in self.store.links.iter_mut() {
+        for (id, link) in self.flow.store.links.iter_mut() {
             if link.announced.contains(index) {
                 link.announced.remove(index);
                 out.send(id, &Frame::Retire { stream: index.0 });
@@ -655,12 +664,12 @@ impl Broker {
             }
         }
         self.forget_results(index, out);
-        let Some((stream, topic)) = self.store.table.remove_stream(index) else {
+        let Some((stream, topic)) = self.flow.store.table.remove_stream(index) else {
             return invariant!("a stream that was found is there");
         };
-        self.store.memory.give_back(&stream.ring);
+        self.flow.store.memory.give_back(&stream.ring);
         if let Some(topic) = topic {
-            self.store.memory.names -= name_bytes(topic.name.as_str());
+            self.flow.store.memory.names -= name_bytes(topic.name.as_str());
             topic.processing.iter().for_each(|processing| out.unbind(processing.handle));
             topic.route.iter().for_each(|route| out.unroute(*route));
         }
@@ -669,16 +678,18 @@ impl Broker {
     /// A stream goes: the results that it holds have nobody to go to, and those that stand for its messages end with it. If it
     /// is one of results, its place may be taken by another of the same messages.
     fn forget_results(&mut self, index: StreamId, out: &mut impl Outputs) {
-        let Some(stream) = self.store.table.stream_mut(index) else {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
             return invariant!("a stream that ends is there");
         };
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
         let results = std::mem::take(&mut stream.record.results);
-        if let Some(origin) = stream.record.made_of.and_then(|origin| self.store.table.stream_mut(origin)) {
+        if let Some(origin) =
+            stream.record.made_of.and_then(|origin| self.flow.store.table.stream_mut(origin))
+        {
             origin.record.results.retain(|known| known.stream != Some(index));
         }
         for results in results {
-            let made = results.stream.and_then(|made| self.store.table.stream_mut(made));
+            let made = results.stream.and_then(|made| self.flow.store.table.stream_mut(made));
             // Housekeeping retires it when its last messages have been dispatched.
             if let Some(made) = made.filter(|made| made.record.made_of == Some(index)) {
                 (made.record.made_of, made.record.silent_since) = (None, Time::ZERO);
@@ -693,7 +704,7 @@ impl Broker {
         publisher: &Publisher<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Denial> {
-        let Some(topic) = self.store.table.topic(index) else {
+        let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that was found is there", Ok(()));
         };
         if publisher.made.is_none() {
@@ -701,7 +712,7 @@ impl Broker {
             return if refused { Err(Denial::made(topic.name.as_str())) } else { Ok(()) };
         }
         let published = |index: &StreamId| {
-            self.store.table.stream(*index).is_some_and(|stream| stream.record.source.is_some())
+            self.flow.store.table.stream(*index).is_some_and(|stream| stream.record.source.is_some())
         };
         if topic.streams.iter().any(published) {
             return Err(Denial::from(format!(
@@ -709,7 +720,7 @@ impl Broker {
                 topic.name
             )));
         }
-        let Some(mut topic) = self.store.table.topic_mut(index).filter(|topic| !topic.made) else {
+        let Some(mut topic) = self.flow.store.table.topic_mut(index).filter(|topic| !topic.made) else {
             return Ok(());
         };
         // A backup that has come to reign knew the topic without knowing whose it is.
@@ -740,15 +751,15 @@ impl Broker {
         let from_primary = self.membership.pair.primary_link() == Some(from);
         let Announce { publisher, incarnation, gapless, .. } = *announce;
         let publisher = Publisher { name: publisher, incarnation, link: None, made: None, gapless };
-        let known = self.store.table.find_topic(announce.topic);
+        let known = self.flow.store.table.find_topic(announce.topic);
         let differs = |topic: &Topic| topic.contract != announce.contract;
-        if from_primary && known.and_then(|index| self.store.table.topic(index)).is_some_and(differs) {
+        if from_primary && known.and_then(|index| self.flow.store.table.topic(index)).is_some_and(differs) {
             // What a client asked for here while we could not judge it gives way to what the primary admitted.
             let provisional =
                 known.is_none_or(|index| !self.follow_contract(now, index, announce.contract, out));
             let streams = known
                 .filter(|_| provisional)
-                .and_then(|index| self.store.table.topic(index))
+                .and_then(|index| self.flow.store.table.topic(index))
                 .map(|topic| topic.streams.clone());
             streams.into_iter().flatten().for_each(|index| self.drop_stream(index, out));
         }
@@ -761,7 +772,7 @@ impl Broker {
         let mut taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
         while from_primary && taken.as_ref().is_err_and(|denial| denial.full) {
             // What clients asked for here, and nobody has admitted, gives way to what the primary carries.
-            let provisional = self.store.table.streams().find(|(_, stream)| !stream.record.admitted);
+            let provisional = self.flow.store.table.streams().find(|(_, stream)| !stream.record.admitted);
             let Some((provisional, _)) = provisional else { break };
             self.drop_stream(provisional, out);
             taken = self.take_stream(now, announce.topic, announce.contract, &publisher, judged, out);
@@ -769,7 +780,7 @@ impl Broker {
         let index = match taken {
             Ok(index) => index,
             Err(denial) => {
-                self.watch.stats.refused += 1;
+                self.flow.stats.refused += 1;
                 if from_primary {
                     let (client, topic) = (announce.publisher, announce.topic);
                     let reason = format!("this backup cannot keep its copies: {}", denial.text);
@@ -778,10 +789,10 @@ impl Broker {
                 return;
             }
         };
-        if let Some(link) = self.store.links.get_mut(from) {
+        if let Some(link) = self.flow.store.links.get_mut(from) {
             link.bind(announce.stream, index);
         }
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a stream that was found or made is there");
         };
         stream.next_seq = stream.next_seq.max(announce.next_seq);
@@ -796,10 +807,10 @@ impl Broker {
     /// A life of a stream that nobody has admitted gives way to the one that the primary carries, be it the later one by
     /// its publisher's clock.
     fn drop_other_life(&mut self, publisher: &Publisher<'_>, topic: Option<TopicId>, out: &mut impl Outputs) {
-        let stream = topic.and_then(|topic| self.store.table.find_stream(topic, publisher.name));
+        let stream = topic.and_then(|topic| self.flow.store.table.find_stream(topic, publisher.name));
         let other =
             |stream: &Stream| !stream.record.admitted && stream.record.incarnation > publisher.incarnation;
-        if let Some(index) = stream.filter(|index| self.store.table.stream(*index).is_some_and(other)) {
+        if let Some(index) = stream.filter(|index| self.flow.store.table.stream(*index).is_some_and(other)) {
             self.drop_stream(index, out);
         }
     }
@@ -807,7 +818,7 @@ impl Broker {
     /// The other broker forgets a stream.
     pub(crate) fn forget_peer_stream(&mut self, from: LinkId, number: u32, out: &mut impl Outputs) {
         let from_primary = self.membership.pair.primary_link() == Some(from);
-        let Some(link) = self.store.links.get_mut(from) else {
+        let Some(link) = self.flow.store.links.get_mut(from) else {
             return invariant!("who sends a frame has a link");
         };
         let Some(index) = link.stream(number) else { return };

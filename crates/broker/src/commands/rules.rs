@@ -80,15 +80,15 @@ impl Broker {
         let changes = self.changes_of(&rules)?;
         let told = self.told(&changes);
         self.promises.rules = by_filter(&rules);
-        self.watch.stats.classes.change(&rules);
+        self.flow.stats.classes.change(&rules);
         self.settings.topics = rules;
-        let topics: Vec<TopicId> = self.store.table.topics().map(|(index, _)| index).collect();
+        let topics: Vec<TopicId> = self.flow.store.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let class =
-                self.store.table.topic(index).map(|topic| {
-                    self.watch.stats.classes.class_of(self.promises.rule_of(topic.name.as_str()))
+                self.flow.store.table.topic(index).map(|topic| {
+                    self.flow.stats.classes.class_of(self.promises.rule_of(topic.name.as_str()))
                 });
-            if let Some((mut topic, class)) = self.store.table.topic_mut(index).zip(class) {
+            if let Some((mut topic, class)) = self.flow.store.table.topic_mut(index).zip(class) {
                 topic.class = class;
             }
         }
@@ -104,7 +104,7 @@ impl Broker {
 
     fn told(&self, changes: &[Change]) -> Vec<Changed> {
         let one = |change: &Change| {
-            let topic = self.store.table.topic(change.topic)?;
+            let topic = self.flow.store.table.topic(change.topic)?;
             let (topic, before) = (topic.name.as_str().to_owned(), topic.contract);
             Some(Changed { topic, before, after: change.after })
         };
@@ -121,7 +121,7 @@ impl Broker {
         }
         let filters = by_filter(rules);
         let mut changes = Vec::new();
-        for (index, topic) in self.store.table.topics() {
+        for (index, topic) in self.flow.store.table.topics() {
             let rule = first(&filters, topic.name.as_str()).and_then(|place| rules.get(place));
             let Some(rule) = rule.filter(|rule| rule.contract != topic.contract) else { continue };
             self.check_takes(topic, rule)?;
@@ -141,7 +141,7 @@ impl Broker {
     /// Whether a topic can take over another contract at all while it is carried.
     fn check_takes(&self, topic: &Topic, rule: &TopicRule) -> Result<(), String> {
         let (name, before, after) = (&topic.name, &topic.contract, &rule.contract);
-        let streams = || topic.streams.iter().filter_map(|index| self.store.table.stream(*index));
+        let streams = || topic.streams.iter().filter_map(|index| self.flow.store.table.stream(*index));
         if let Some(stream) = streams().find(|stream| stream.record.asked && stream.record.source.is_some()) {
             return Err(format!(
                 "`{name}` is published by `{}`, which states a contract itself ({before}), and [[topic]] {} would give it another one \
@@ -205,7 +205,7 @@ impl Broker {
         let mut trial = self.promises.admission.clone();
         let mut copied = None;
         for change in changes {
-            let Some(topic) = self.store.table.topic(change.topic) else {
+            let Some(topic) = self.flow.store.table.topic(change.topic) else {
                 invariant!("a topic that was looked at is there");
                 continue;
             };
@@ -236,14 +236,14 @@ impl Broker {
     fn check_memory(&self, changes: &[Change]) -> Result<(), String> {
         let more = |change: &Change| {
             let streams =
-                self.store.table.topic(change.topic).map(|topic| &topic.streams).into_iter().flatten();
+                self.flow.store.table.topic(change.topic).map(|topic| &topic.streams).into_iter().flatten();
             streams
-                .filter_map(|index| self.store.table.stream(*index))
+                .filter_map(|index| self.flow.store.table.stream(*index))
                 .map(|stream| change.need.growth(change.before, &stream.ring))
                 .sum::<usize>()
         };
         let more: usize = changes.iter().map(more).sum();
-        let left = self.store.memory.left_for_contracts(&self.settings.limits.messages());
+        let left = self.flow.store.memory.left_for_contracts(&self.settings.limits.messages());
         if more > left {
             return Err(format!(
                 "{more} bytes more would have to be reserved for messages, and {left} are left: state smaller sizes, retain or tolerate less, or \
@@ -256,13 +256,13 @@ impl Broker {
 
     fn admitted_streams(&self, topic: &Topic) -> usize {
         let is_admitted =
-            |index: &&StreamId| self.store.table.stream(**index).is_some_and(|it| it.record.admitted);
+            |index: &&StreamId| self.flow.store.table.stream(**index).is_some_and(|it| it.record.admitted);
         topic.streams.iter().filter(is_admitted).count()
     }
 
     fn give_contract(&mut self, now: Time, change: &Change, out: &mut impl Outputs) {
         let Change { topic: number, after, strict, plan, need, before: needed } = change;
-        let Some(topic) = self.store.table.topic(*number) else {
+        let Some(topic) = self.flow.store.table.topic(*number) else {
             return invariant!("a topic that was looked at is there");
         };
         let (before, contract, receivers) = (topic.plan, topic.contract, topic.receivers());
@@ -272,18 +272,18 @@ impl Broker {
             self.promises.admission.count(plan, after, receivers);
         }
         self.promises.crowd.planned_anew();
-        if let Some(mut topic) = self.store.table.topic_mut(*number) {
+        if let Some(mut topic) = self.flow.store.table.topic_mut(*number) {
             (topic.contract, topic.plan) = (*after, *plan);
             topic.set_strict(*strict);
         }
         for index in streams {
             self.steps().refit(now, index, (*needed, *need), out);
             // The next message that goes there names it anew.
-            self.store.links.iter_mut().for_each(|(_, link)| link.announced.remove(index));
+            self.flow.store.links.iter_mut().for_each(|(_, link)| link.announced.remove(index));
             if let Some(partner) = self.membership.pair.backup().filter(|partner| partner.knows(index)) {
                 self.steps().announce(partner.link, index, out);
             }
-            let record = self.store.table.stream(index).map(|stream| &stream.record);
+            let record = self.flow.store.table.stream(index).map(|stream| &stream.record);
             if let Some((link, number)) =
                 record.and_then(|record| Some((record.source?, record.source_number)))
                 && self.membership.pair.is_primary()
@@ -303,7 +303,7 @@ impl Broker {
         after: Contract,
         out: &mut impl Outputs,
     ) -> bool {
-        let Some(topic) = self.store.table.topic(index) else { return false };
+        let Some(topic) = self.flow.store.table.topic(index) else { return false };
         let is_ours = self.admitted_streams(topic) == topic.streams.len();
         if !is_ours || topic.contract.confirm != after.confirm {
             return false;

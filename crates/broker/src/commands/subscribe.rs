@@ -4,6 +4,7 @@ use crate::broker::Broker;
 use crate::commands::Promises;
 use crate::commands::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
 use crate::outputs::Outputs;
+use crate::steps::work::Flow;
 use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
@@ -70,11 +71,11 @@ impl Broker {
     ) {
         let (admitted, text) = (result.is_ok(), result.unwrap_or_else(|text| text));
         if !admitted {
-            self.watch.stats.refused += 1;
-            let client = self.store.links.get(from).map_or("", |link| &link.name);
+            self.flow.stats.refused += 1;
+            let client = self.flow.store.links.get(from).map_or("", |link| &link.name);
             out.report(&Event::SubscriptionRefused { client, filter, reason: text });
         } else if !text.is_empty() {
-            let client = self.store.links.get(from).map_or("", |link| &link.name);
+            let client = self.flow.store.links.get(from).map_or("", |link| &link.name);
             out.report(&Event::BestEffortInstead { client, filter, reason: text });
         }
         let reigns = self.membership.pair.is_primary();
@@ -95,19 +96,19 @@ impl Broker {
             return Err(String::new());
         }
         let parsed: TopicFilter = filter.parse().map_err(|error: contract::TopicError| error.to_string())?;
-        let Some(link) = self.store.links.get(from) else {
+        let Some(link) = self.flow.store.links.get(from) else {
             return invariant!("who sends a frame has a link", Ok(()));
         };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
         let index = self.take_session(now, &client, incarnation, Some(from), out)?;
         let limit = self.settings.limits.filters_per_session;
-        let tree_bytes = self.store.sessions.tree_bytes();
+        let tree_bytes = self.flow.store.sessions.tree_bytes();
         // A number that has meant another filter until now gives that up.
-        let before = self.store.sessions.get(index).and_then(|session| session.numbers.get(&number));
+        let before = self.flow.store.sessions.get(index).and_then(|session| session.numbers.get(&number));
         if before.is_some_and(|before| *before != parsed) {
             self.unsubscribe(now, from, number, out);
         }
-        let Some(session) = self.store.sessions.get_mut(index) else {
+        let Some(session) = self.flow.store.sessions.get_mut(index) else {
             return invariant!("a session that was found or made is there", Ok(()));
         };
         session.unbind(number);
@@ -166,7 +167,7 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> (Subscribing, bool) {
         let mut known = false;
-        if let Some(session) = self.store.sessions.get_mut(index) {
+        if let Some(session) = self.flow.store.sessions.get_mut(index) {
             known = session.filters.get(&filter).is_some_and(|wanted| wanted.needs == needs);
             match link {
                 Some(_) => session.bind(number, &filter),
@@ -176,7 +177,7 @@ impl Broker {
             session.sum_up();
             if !known {
                 session.began = now;
-                self.store.sessions.index(index, &filter);
+                self.flow.store.sessions.index(index, &filter);
             }
         }
         self.serve_in_turn(index, out);
@@ -211,7 +212,7 @@ impl Broker {
         out: &mut impl Outputs,
     ) -> (usize, bool) {
         let index = subscribing.session;
-        if self.store.sessions.get(index).is_none() {
+        if self.flow.store.sessions.get(index).is_none() {
             // It has ended meanwhile, and topics are cleared of it.
             return (1, true);
         }
@@ -233,7 +234,7 @@ impl Broker {
             }
             return (used, !more);
         }
-        if let Some(session) = self.store.sessions.get_mut(index)
+        if let Some(session) = self.flow.store.sessions.get_mut(index)
             && session.filters.contains_key(&subscribing.filter)
         {
             session.unbind(subscribing.number);
@@ -259,7 +260,7 @@ impl Broker {
         else {
             return false;
         };
-        let Some(session) = self.store.sessions.get(index).filter(|session| session.link == Some(link))
+        let Some(session) = self.flow.store.sessions.get(index).filter(|session| session.link == Some(link))
         else {
             return false;
         };
@@ -277,7 +278,7 @@ impl Broker {
     /// What is for a session leaves in the turn in which it was made, or after everything else.
     pub(crate) fn serve_in_turn(&mut self, index: SessionId, out: &mut impl Outputs) {
         let Broker {
-            store: Store { sessions, links, .. },
+            flow: Flow { store: Store { sessions, links, .. }, .. },
             promises: Promises { admission, .. },
             settings,
             ..
@@ -301,9 +302,9 @@ impl Broker {
         topics: &[TopicId],
         joined: &mut usize,
     ) -> Result<(), String> {
-        let best_effort = self.store.sessions.get(index).is_some_and(|session| session.best_effort);
+        let best_effort = self.flow.store.sessions.get(index).is_some_and(|session| session.best_effort);
         for topic in topics {
-            let Some(entry) = self.store.table.topic(*topic) else {
+            let Some(entry) = self.flow.store.table.topic(*topic) else {
                 invariant!("a topic that was found by its name is there");
                 continue;
             };
@@ -343,7 +344,7 @@ impl Broker {
     /// A subscription holds for every topic, or for none: its subscriber is answered.
     fn end_subscribing(&mut self, subscribing: &Subscribing, out: &mut impl Outputs) {
         let Subscribing { link, number, session: index, filter, needs, refusal, instead, .. } = subscribing;
-        let Some(session) = self.store.sessions.get(*index) else { return };
+        let Some(session) = self.flow.store.sessions.get(*index) else { return };
         let Some(link) = link.filter(|link| session.link == Some(*link)) else { return };
         if refusal.is_none()
             && let Some(partner) = self.membership.pair.backup()
@@ -359,8 +360,8 @@ impl Broker {
 
     /// A client no longer wants the topics of a filter.
     pub(crate) fn unsubscribe(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
-        let Some(index) = self.store.links.get(from).and_then(|link| link.session()) else { return };
-        let Some(session) = self.store.sessions.get_mut(index) else { return };
+        let Some(index) = self.flow.store.links.get(from).and_then(|link| link.session()) else { return };
+        let Some(session) = self.flow.store.sessions.get_mut(index) else { return };
         let Some((filter, last)) = session.unbind(number) else { return };
         if last {
             self.tell_backup_of_end(index, filter.as_str(), out);
@@ -370,9 +371,9 @@ impl Broker {
 
     /// A client has greeted; if it was here before, its session goes on where it stopped.
     pub(crate) fn attach(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
-        let Some(link) = self.store.links.get(from) else { return invariant!("who greets has a link") };
+        let Some(link) = self.flow.store.links.get(from) else { return invariant!("who greets has a link") };
         let (name, incarnation) = (link.name.clone(), link.incarnation);
-        if self.store.sessions.find(&name).is_none() {
+        if self.flow.store.sessions.find(&name).is_none() {
             return;
         }
         if let Ok(index) = self.take_session(now, &name, incarnation, Some(from), out) {
@@ -389,21 +390,22 @@ impl Broker {
         link: Option<LinkId>,
         out: &mut impl Outputs,
     ) -> Result<SessionId, String> {
-        let known = self.store.sessions.find(client);
-        let outlived = known
-            .filter(|index| self.store.sessions.get(*index).is_some_and(|s| s.incarnation < incarnation));
+        let known = self.flow.store.sessions.find(client);
+        let outlived = known.filter(|index| {
+            self.flow.store.sessions.get(*index).is_some_and(|s| s.incarnation < incarnation)
+        });
         if let Some(index) = outlived {
             self.remove_session(now, index, out);
         }
-        let index = match self.store.sessions.find(client) {
+        let index = match self.flow.store.sessions.find(client) {
             Some(index) => index,
-            None if self.store.sessions.len() >= self.settings.limits.sessions => {
+            None if self.flow.store.sessions.len() >= self.settings.limits.sessions => {
                 return Err(format!(
                     "the broker serves {} subscribers, its limit: raise limits.sessions",
-                    self.store.sessions.len()
+                    self.flow.store.sessions.len()
                 ));
             }
-            None => self.store.sessions.insert(Session {
+            None => self.flow.store.sessions.insert(Session {
                 client: client.into(),
                 incarnation,
                 link: None,
@@ -422,12 +424,12 @@ impl Broker {
                 detached_at: now,
             }),
         };
-        if let (Some(link), Some(session)) = (link, self.store.sessions.get_mut(index)) {
+        if let (Some(link), Some(session)) = (link, self.flow.store.sessions.get_mut(index)) {
             if session.link != Some(link) {
                 session.pace.reconnected(now, self.settings.limits.subscriber_backlog_bytes, session.dropped);
             }
             session.link = Some(link);
-            if let Some(state) = self.store.links.get_mut(link) {
+            if let Some(state) = self.flow.store.links.get_mut(link) {
                 state.party = Party::Client { session: Some(index) };
             }
         }
@@ -439,16 +441,16 @@ impl Broker {
 
     /// Changes who subscribes a topic, and the load with it.
     pub(crate) fn change_subscribers(&mut self, topic: TopicId, change: impl FnOnce(&mut Topic)) {
-        let Some(entry) = self.store.table.topic(topic) else {
+        let Some(entry) = self.flow.store.table.topic(topic) else {
             return invariant!("a topic that gets or loses a subscriber is there");
         };
         let (plan, contract, before) = (entry.plan, entry.contract, entry.receivers());
         let admitted = entry
             .streams
             .iter()
-            .filter(|s| self.store.table.stream(**s).is_some_and(|s| s.record.admitted))
+            .filter(|s| self.flow.store.table.stream(**s).is_some_and(|s| s.record.admitted))
             .count();
-        let Some(mut entry) = self.store.table.topic_mut(topic) else {
+        let Some(mut entry) = self.flow.store.table.topic_mut(topic) else {
             return invariant!("a topic that gets or loses a subscriber is there");
         };
         change(&mut entry);
@@ -467,12 +469,12 @@ impl Broker {
 
     /// A session does not have a filter any more; its topics do not know that yet.
     fn forget_filter(&mut self, index: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
-        let Some(session) = self.store.sessions.get_mut(index) else {
+        let Some(session) = self.flow.store.sessions.get_mut(index) else {
             return invariant!("a session whose filter goes is there");
         };
         session.forget(filter);
         session.sum_up();
-        self.store.sessions.unindex(index, filter);
+        self.flow.store.sessions.unindex(index, filter);
         self.serve_in_turn(index, out);
     }
 
@@ -483,7 +485,7 @@ impl Broker {
         session: SessionId,
         out: &mut impl Outputs,
     ) -> usize {
-        let Some(entry) = self.store.table.topic(topic) else { return 0 };
+        let Some(entry) = self.flow.store.table.topic(topic) else { return 0 };
         let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return 0 };
         let streams = entry.streams.clone();
         self.change_subscribers(topic, |topic| {
@@ -495,12 +497,12 @@ impl Broker {
         self.plan_for_those_left(topic);
         let mut slots = 0;
         for index in streams {
-            let Some(stream) = self.store.table.stream_mut(index) else {
+            let Some(stream) = self.flow.store.table.stream_mut(index) else {
                 invariant!("a topic's streams are there");
                 continue;
             };
             for ticket in stream.ring.tickets() {
-                let Some(stream) = self.store.table.stream_mut(index) else {
+                let Some(stream) = self.flow.store.table.stream_mut(index) else {
                     invariant!("settling a message ends no stream");
                     continue;
                 };
@@ -523,13 +525,13 @@ impl Broker {
 
     /// The same where the backup need not be told, since the client begins anew.
     fn remove_session(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        let Some(session) = self.store.sessions.remove(index) else { return };
+        let Some(session) = self.flow.store.sessions.remove(index) else { return };
         let filters = session.filters.into_keys().collect();
         self.begin(now, Task::End { session: index, filters, place: String::new() }, out);
     }
 
     fn tell_backup_of_end(&self, index: SessionId, filter: &str, out: &mut impl Outputs) {
-        let Some(session) = self.store.sessions.get(index) else { return };
+        let Some(session) = self.flow.store.sessions.get(index) else { return };
         if let Some(partner) = self.membership.pair.backup() {
             let (incarnation, client) = (session.incarnation, &*session.client);
             let needs = Needs::NONE;
@@ -557,7 +559,7 @@ impl Broker {
             if let (Ok(index), Some(filter)) =
                 (self.take_session(now, client, incarnation, None, out), parsed)
             {
-                if let Some(session) = self.store.sessions.get_mut(index) {
+                if let Some(session) = self.flow.store.sessions.get_mut(index) {
                     session.shared = true;
                 }
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
@@ -566,15 +568,15 @@ impl Broker {
                     None => session.lacks_room(&filter, limit).is_none(),
                     Some(wanted) => wanted.needs != needs,
                 };
-                if self.store.sessions.get(index).is_some_and(room) {
+                if self.flow.store.sessions.get(index).is_some_and(room) {
                     let (subscribing, known) = self.enter(now, index, None, 0, (filter, needs), out);
                     self.begin_subscribing(now, subscribing, known, out);
                 }
             }
             return;
         }
-        let Some(index) = self.store.sessions.find(client) else { return };
-        let Some(session) = self.store.sessions.get(index) else {
+        let Some(index) = self.flow.store.sessions.find(client) else { return };
+        let Some(session) = self.flow.store.sessions.get(index) else {
             return invariant!("a session that was found is there");
         };
         let here = parsed.as_ref().is_some_and(|filter| session.calls(filter)) && session.link.is_some();
@@ -588,11 +590,11 @@ impl Broker {
     /// Confirmed topics: what a subscriber had not confirmed when its connection broke is sent again. Until all of it has been found,
     /// what is new waits behind it.
     fn offer_again(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        let topics: Vec<TopicId> = self.store.table.confirmed().rev().collect();
+        let topics: Vec<TopicId> = self.flow.store.table.confirmed().rev().collect();
         if topics.is_empty() || Mutant::OfferOnce.is_on() {
             return self.send_deferred(now, index, out);
         }
-        if let Some(session) = self.store.sessions.get_mut(index) {
+        if let Some(session) = self.flow.store.sessions.get_mut(index) {
             session.resuming = true;
             self.begin(now, Task::Offer { session: index, topics }, out);
         }
@@ -600,7 +602,7 @@ impl Broker {
 
     /// The same for one topic. Returns how many units of work that was.
     pub(crate) fn offer_topic_again(&mut self, now: Time, index: SessionId, topic: TopicId) -> usize {
-        let Broker { store: Store { table, sessions, .. }, settings, .. } = self;
+        let Broker { flow: Flow { store: Store { table, sessions, .. }, .. }, settings, .. } = self;
         let (Some(session), Some(topic)) = (sessions.get_mut(index), table.topic(topic)) else { return 1 };
         let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { return 1 };
         let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);
@@ -625,7 +627,7 @@ impl Broker {
 
     /// Everything has been found that a subscriber had not confirmed.
     pub(crate) fn end_offering(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        if let Some(session) = self.store.sessions.get_mut(index) {
+        if let Some(session) = self.flow.store.sessions.get_mut(index) {
             session.resuming = false;
         }
         self.send_deferred(now, index, out);

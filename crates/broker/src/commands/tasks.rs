@@ -129,7 +129,7 @@ impl Broker {
         match task {
             Task::Subscribe(subscribing) => self.go_on_subscribing(now, subscribing, units, out),
             Task::Leave { session, filter, place } => {
-                if self.store.sessions.get(*session).is_none() {
+                if self.flow.store.sessions.get(*session).is_none() {
                     return (1, true);
                 }
                 let (used, more) = self.clear_topics(*session, filter, place, units, out);
@@ -185,7 +185,7 @@ impl Broker {
             && let Some(filter) = filters.last()
         {
             if place.is_empty() {
-                self.store.sessions.unindex(session, filter);
+                self.flow.store.sessions.unindex(session, filter);
             }
             let (some, more) = self.clear_topics(session, filter, place, units - used, out);
             used += some;
@@ -195,7 +195,7 @@ impl Broker {
             }
         }
         if filters.is_empty() {
-            self.store.sessions.release(session);
+            self.flow.store.sessions.release(session);
         }
         (used, filters.is_empty())
     }
@@ -203,8 +203,8 @@ impl Broker {
     /// Sends a subscriber what had to wait for it, the oldest first, as far as there is room: some at once, the rest in slices. One that is
     /// slow gets nothing that has waited too long.
     pub(crate) fn send_deferred(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
-        if let Some(session) = self.store.sessions.get_mut(index).filter(|session| session.best_effort) {
-            return self.work.last.call(index, session);
+        if let Some(session) = self.flow.store.sessions.get_mut(index).filter(|session| session.best_effort) {
+            return self.flow.work.last.call(index, session);
         }
         let sends = |task: &Task| matches!(task, Task::Send { session } if *session == index);
         if !self.tasks.waiting.iter().any(sends)
@@ -230,12 +230,12 @@ impl Broker {
             (topics, looks, more) = self.next_topics(filter, place);
             used += looks;
             for topic in topics {
-                let Some(entry) = self.store.table.topic(topic) else {
+                let Some(entry) = self.flow.store.table.topic(topic) else {
                     invariant!("a topic that was found by its name is there");
                     continue;
                 };
-                let alive = self.store.sessions.get(session).is_some();
-                if !alive || !self.store.sessions.wants(session, entry.name.as_str()) {
+                let alive = self.flow.store.sessions.get(session).is_some();
+                if !alive || !self.flow.store.sessions.wants(session, entry.name.as_str()) {
                     used += self.remove_subscriber(topic, session, out);
                 }
             }
@@ -250,7 +250,7 @@ impl Broker {
         place: &mut String,
     ) -> (Vec<TopicId>, usize, bool) {
         let mut topics = Vec::new();
-        let more = self.store.table.meant(filter.as_str(), place, LOOKS, |topic| topics.push(topic));
+        let more = self.flow.store.table.meant(filter.as_str(), place, LOOKS, |topic| topics.push(topic));
         let looks = if more { LOOKS } else { topics.len() + 1 };
         (topics, looks, more)
     }

@@ -23,7 +23,7 @@ impl Broker {
         text: &str,
         out: &mut impl Outputs,
     ) {
-        let Some(state) = self.store.links.get_mut(link) else { return };
+        let Some(state) = self.flow.store.links.get_mut(link) else { return };
         if !std::mem::replace(&mut state.closing, true) {
             out.report(&Event::Expelled { client, reason: text });
             out.close(link, &Farewell { reason, text });
@@ -32,7 +32,7 @@ impl Broker {
 
     /// Closes a link whose greeting the broker has not seen, and does not tell the admin.
     pub fn send_away(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
-        if let Some(state) = self.store.links.get_mut(link)
+        if let Some(state) = self.flow.store.links.get_mut(link)
             && !std::mem::replace(&mut state.closing, true)
         {
             out.close(link, &Farewell { reason, text });
@@ -41,7 +41,7 @@ impl Broker {
 
     /// Forgets a link whose greeting it has not seen: it is somebody else's from now on.
     pub fn let_go(&mut self, link: LinkId) {
-        self.store.links.remove(link);
+        self.flow.store.links.remove(link);
     }
 
     /// Refuses a registration for a reason that the broker does not know of.
@@ -74,24 +74,27 @@ impl Broker {
 
     /// A client's frame has come that the broker does not get. Returns whether the link is open, so that it can be answered.
     pub fn hear(&mut self, now: Time, from: LinkId) -> bool {
-        let Some(link) = self.store.links.get_mut(from).filter(|link| !link.closing) else { return false };
+        let Some(link) = self.flow.store.links.get_mut(from).filter(|link| !link.closing) else {
+            return false;
+        };
         link.heard = now;
         true
     }
 
     /// Whether this link leads to the other broker of the pair, as far as is known.
     pub fn is_partners(&self, link: LinkId) -> bool {
-        self.store.links.get(link).is_some_and(|link| link.dialed || matches!(link.party, Party::Peer))
+        self.flow.store.links.get(link).is_some_and(|link| link.dialed || matches!(link.party, Party::Peer))
     }
 
     /// The link on which the client of this name is, if it is there.
     pub fn client_link(&self, name: &str) -> Option<LinkId> {
-        self.store.links.find(name)
+        self.flow.store.links.find(name)
     }
 
     /// What is kept for the client of this name, whether it is there or not.
     pub fn filters_of(&self, name: &str) -> impl Iterator<Item = &str> {
-        let session = self.store.sessions.find(name).and_then(|index| self.store.sessions.get(index));
+        let session =
+            self.flow.store.sessions.find(name).and_then(|index| self.flow.store.sessions.get(index));
         session.into_iter().flat_map(|session| session.filters.keys().map(contract::TopicFilter::as_str))
     }
 }

@@ -92,7 +92,7 @@ impl Broker {
         let leaving = self.membership.leaving != Leaving::No;
         match decision {
             Decision::Stay => {}
-            Decision::Tell => self.membership.tell_standing(&self.store.links, out),
+            Decision::Tell => self.membership.tell_standing(&self.flow.store.links, out),
             // Who is on the way out takes no new part in the pair, unless nobody else has what it handed over.
             Decision::Promote(_)
                 if leaving && !self.membership.pair.is_primary() && !self.membership.pair.remembers() =>
@@ -107,7 +107,7 @@ impl Broker {
             Decision::Join(link) => self.join(now, link, out),
             Decision::Seek => {
                 self.membership.pair.seek(now);
-                self.membership.tell_standing(&self.store.links, out);
+                self.membership.tell_standing(&self.flow.store.links, out);
             }
             Decision::Dial => out.dial(PARTNER, self.settings.detection.connect),
             Decision::Poll(link, number) => out.send(link, &Frame::Poll { number }),
@@ -124,7 +124,7 @@ impl Broker {
                 self.membership.pair.disregard(link);
                 self.membership.pair.seek(now);
                 self.expel(link, FarewellReason::Silent, "the primary is taken for dead", out);
-                self.membership.tell_standing(&self.store.links, out);
+                self.membership.tell_standing(&self.flow.store.links, out);
             }
         }
     }
@@ -146,14 +146,15 @@ impl Broker {
         }
         let reign = self.membership.pair.promote();
         self.membership.partner.begin_reign();
-        self.watch.stats.promotions += 1;
+        self.flow.stats.promotions += 1;
         if let Some(asker) = self.membership.handover_asker.take() {
             let text = "the backup did not take the reign in time; this broker reigns on";
             out.send(asker, &Frame::HandoverReply { done: false, epoch: reign.epoch, text });
         }
-        self.membership.tell_standing(&self.store.links, out);
+        self.membership.tell_standing(&self.flow.store.links, out);
         let recovered = if reigned { 0 } else { self.steps().plan_copies(now) };
-        for (_, session) in self.store.sessions.iter_mut().filter(|(_, session)| session.link.is_none()) {
+        for (_, session) in self.flow.store.sessions.iter_mut().filter(|(_, session)| session.link.is_none())
+        {
             session.detached_at = now;
         }
         out.report(&Event::Promoted { reign, cause, recovered });
@@ -174,7 +175,7 @@ impl Broker {
         self.membership.pair.be_deposed(now);
         match to {
             Some(link) => self.join(now, link, out),
-            None => self.membership.tell_standing(&self.store.links, out),
+            None => self.membership.tell_standing(&self.flow.store.links, out),
         }
         out.report(&Event::SteppedDown { reign: self.membership.pair.reign });
     }
@@ -187,7 +188,7 @@ impl Broker {
     fn join(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
         let copies = self.membership.pair.news_of(link).map(|news| news.copies);
         self.membership.pair.join(now, link);
-        self.membership.listen_for(link, &self.store.links, &self.settings, out);
+        self.membership.listen_for(link, &self.flow.store.links, &self.settings, out);
         match copies {
             Some(copies) if copies.keeps => {
                 out.report(&Event::KnowsMore { ours: copies.ours, theirs: copies.theirs });
@@ -206,7 +207,7 @@ impl Broker {
                 out.send(link, &Frame::Join);
             }
         }
-        self.membership.tell_standing(&self.store.links, out);
+        self.membership.tell_standing(&self.flow.store.links, out);
         if let Some(asker) = self.membership.handover_asker.take() {
             let text = "the backup reigns now, and this broker stands by";
             out.send(
@@ -235,10 +236,10 @@ impl Broker {
     }
 
     pub(crate) fn give_reign(&mut self, now: Time, to: LinkId, out: &mut impl Outputs) {
-        let before = self.watch.stats.forwarded;
+        let before = self.flow.stats.forwarded;
         let mut steps = self.steps();
         steps.take_back_unprocessed(out);
-        while let Some(job) = steps.work.queue.pop() {
+        while let Some(job) = steps.flow.work.queue.pop() {
             if job.kind() == JobKind::Dispatch {
                 steps.forward(to, job, out);
             }
@@ -250,7 +251,7 @@ impl Broker {
         self.membership.pair.drop_backup(now);
         self.membership.pair.await_successor(now, epoch);
         // Clients are not told. They go on sending here, and it is forwarded, until they hear of the new reign.
-        out.report(&Event::HandedOver { forwarded: self.watch.stats.forwarded - before });
+        out.report(&Event::HandedOver { forwarded: self.flow.stats.forwarded - before });
     }
 
     /// Begins to end: hands over if there is somebody to hand over to. [`Broker::has_left`] says when it is done.
@@ -280,14 +281,14 @@ impl Broker {
             let follows_another = link.reign.epoch.0 > epoch && link.standing == Standing::Following;
             !link.is_client() || link.numbers.is_empty() || follows_another
         };
-        let settled = reigns || !reigned || self.store.links.iter().all(moved);
-        settled && operators_idle && self.work.queue.is_empty()
+        let settled = reigns || !reigned || self.flow.store.links.iter().all(moved);
+        settled && operators_idle && self.flow.work.queue.is_empty()
     }
 
     /// Says farewell to everybody.
     pub fn say_farewell(&mut self, out: &mut impl Outputs) {
         let farewell = Farewell { reason: FarewellReason::Leaving, text: "the broker ends" };
-        for (id, link) in self.store.links.iter_mut() {
+        for (id, link) in self.flow.store.links.iter_mut() {
             link.closing = true;
             out.close(id, &farewell);
         }

@@ -70,10 +70,10 @@ impl Broker {
             let Copies { ours, theirs, .. } = news.copies;
             out.report(&Event::KnowsLess { ours, theirs });
         }
-        if let Some(link) = self.store.links.get_mut(from) {
+        if let Some(link) = self.flow.store.links.get_mut(from) {
             link.announced = Default::default();
         }
-        self.membership.listen_for(from, &self.store.links, &self.settings, out);
+        self.membership.listen_for(from, &self.flow.store.links, &self.settings, out);
         self.steps().forget_lazy_copies(now);
         self.membership.telling = Telling { session: Some(SessionId(0)), ..Telling::default() };
         self.continue_sync(UNITS_PER_SLICE, out);
@@ -83,7 +83,7 @@ impl Broker {
     pub(crate) fn continue_sync(&mut self, units: usize, out: &mut impl Outputs) {
         self.membership.telling.goes_on = false;
         let Some(partner) = self.membership.pair.backup().filter(|partner| !partner.told) else { return };
-        let (streams, link) = (StreamId(self.store.table.streams.len() as u32), partner.link);
+        let (streams, link) = (StreamId(self.flow.store.table.streams.len() as u32), partner.link);
         let (mut next, mut next_record, mut used) = (partner.next_stream, partner.next_record, 0);
         // What waits may be this turn's own data, turn after turn, so a little is told in any case.
         let least = StreamId(next.0.saturating_add(STREAMS_TOLD_MIN));
@@ -109,7 +109,7 @@ impl Broker {
         }
         let mut told = next >= streams && next_record.is_none();
         while told && used < units && (used == 0 || out.backlog(link) < limit) {
-            match self.membership.telling.tell_next_filter(&self.store.sessions, link, out) {
+            match self.membership.telling.tell_next_filter(&self.flow.store.sessions, link, out) {
                 true => used += 1,
                 false => break,
             }
@@ -153,7 +153,7 @@ impl Broker {
         }
         partner.stands_by = true;
         let yields = partner.knows_more;
-        out.report(&Event::Protected { streams: self.store.table.len() as u64 });
+        out.report(&Event::Protected { streams: self.flow.store.table.len() as u64 });
         if yields {
             self.give_reign(now, from, out);
         }

@@ -39,8 +39,8 @@ pub(crate) fn announce(
 impl Steps<'_> {
     /// Names a stream on a link, unless that has been done.
     pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
-        let Some((stream, topic)) = self.store.table.pair(index) else { return };
-        let Some(state) = self.store.links.get_mut(link) else { return };
+        let Some((stream, topic)) = self.flow.store.table.pair(index) else { return };
+        let Some(state) = self.flow.store.links.get_mut(link) else { return };
         announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }

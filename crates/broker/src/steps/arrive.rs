@@ -38,7 +38,7 @@ impl Steps<'_> {
         mut messages: Messages<'_>,
         out: &mut impl Outputs,
     ) {
-        let scattered = self.store.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
+        let scattered = self.flow.store.links.get(from).is_some_and(|link| link.numbers.len() > FEW_STREAMS);
         let (copied, plain) = (self.pair.backup().is_some(), self.has_plain_messages());
         let makes_copies = copied && self.settings.replication.keeps_contracts();
         // All that a message needs lies in the first line of its stream, and in its slot.
@@ -54,10 +54,13 @@ impl Steps<'_> {
                 self.lead_on(next, near);
             }
             self.take_up(from, &mut messages, scattered, near, later);
-            for (index, message) in few.iter() {
-                if plain && self.store_plain(now, *index, message, makes_copies) {
-                    continue;
+            let mut rest = few.as_slice();
+            loop {
+                if plain {
+                    rest = &rest[self.store_plain(now, rest, makes_copies)..];
                 }
+                let Some(((index, message), others)) = rest.split_first() else { break };
+                rest = others;
                 let mut waits = self.pair.is_primary();
                 while self.store_message(now, Some(from), *index, message, waits, out)
                     == Err(Unstored::Crowded)
@@ -75,7 +78,7 @@ impl Steps<'_> {
     #[inline]
     fn lead_on(&self, few: &Few<'_>, near: bool) {
         for (index, message) in few.iter() {
-            self.store.table.prefetch_rest(*index, message.payload.len(), near);
+            self.flow.store.table.prefetch_rest(*index, message.payload.len(), near);
         }
     }
 
@@ -89,7 +92,7 @@ impl Steps<'_> {
         few: &mut Few<'a>,
     ) {
         few.clear();
-        let Some(link) = self.store.links.get(from) else {
+        let Some(link) = self.flow.store.links.get(from) else {
             return invariant!("who sends a frame has a link");
         };
         // How a message came through another protocol is for brokers to say.
@@ -99,14 +102,14 @@ impl Steps<'_> {
             && let Some(message) = messages.next()
         {
             let Some(index) = link.stream(message.stream) else {
-                self.stats.unregistered += 1;
+                self.flow.stats.unregistered += 1;
                 continue;
             };
             if scattered {
-                self.store.table.prefetch(index, near);
+                self.flow.store.table.prefetch(index, near);
             }
             if !is_client && self.comes_in_order_later(index, &message) {
-                self.stats.duplicates += 1;
+                self.flow.stats.duplicates += 1;
                 continue;
             }
             few.push((index, Message { flags: MessageFlags(message.flags.0 & !hidden.0), ..message }));
@@ -121,7 +124,7 @@ impl Steps<'_> {
         if !self.reign_was_taken || !self.pair.is_primary() {
             return false;
         }
-        let Some((stream, topic)) = self.store.table.pair(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair(index) else {
             return invariant!("a number on a link means a stream that is there", false);
         };
         let newer = stream.next_seq.saturating_sub(message.seq.saturating_add(1));
@@ -136,10 +139,10 @@ impl Steps<'_> {
     /// Whether the next message of a stream would overwrite one that nobody has had, although it can be dispatched.
     #[inline]
     pub(crate) fn is_crowded(&self, index: StreamId) -> bool {
-        let Some(stream) = self.store.table.stream(index) else {
+        let Some(stream) = self.flow.store.table.stream(index) else {
             return invariant!("a stream that takes a message is there", false);
         };
-        stream.ring.overwrites_unsent() && !self.work.queue.is_empty()
+        stream.ring.overwrites_unsent() && !self.flow.work.queue.is_empty()
     }
 
     /// Stores a message of a stream and plans its jobs. Returns its ticket. One that `waits` is not stored where the stream is
@@ -154,28 +157,28 @@ impl Steps<'_> {
         waits: bool,
         out: &mut impl Outputs,
     ) -> Result<Ticket, Unstored> {
-        let Some(stream) = self.store.table.stream(index) else {
+        let Some(stream) = self.flow.store.table.stream(index) else {
             return invariant!("a number on a link means a stream that is there", Err(Unstored::NotTaken));
         };
         let expected = stream.next_seq;
-        if !stream.takes(message.seq, self.stats) {
+        if !stream.takes(message.seq, &mut self.flow.stats) {
             return Err(Unstored::NotTaken);
         }
-        if waits && stream.ring.overwrites_unsent() && !self.work.queue.is_empty() {
+        if waits && stream.ring.overwrites_unsent() && !self.flow.work.queue.is_empty() {
             return Err(Unstored::Crowded);
         }
         let fits = stream.ring.has_room(message.payload.len()) && !stream.ring.overwrites_unsent();
-        if !fits || !self.work.queue.has_room() {
+        if !fits || !self.flow.work.queue.has_room() {
             self.find_place(now, index, message, out)?;
         }
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", Err(Unstored::NotTaken));
         };
-        self.stats.arrived += 1;
-        stream.count_arrival(now, message.seq, topic, self.stats, out);
+        self.flow.stats.arrived += 1;
+        stream.count_arrival(now, message.seq, topic, &mut self.flow.stats, out);
         let age = now.since(message.created);
         if age < Span::ZERO {
-            self.stats.clock_ahead += 1;
+            self.flow.stats.clock_ahead += 1;
         }
         let resend = message.flags.contains(MessageFlags::RESEND);
         let released = if resend {
@@ -188,8 +191,8 @@ impl Steps<'_> {
         let marks = message.flags.only(MessageFlags::TRUTHS);
         let (ticket, old) = stream.ring.push(message.seq, message.created, message.payload, flags, marks);
         if !old.was_sent() {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, self.stats, out);
+            self.flow.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.flow.stats, out);
         }
         if old.flags.has(SlotFlags::PROCESSING) {
             // Operators still have it, but nothing covers it any more.
@@ -203,20 +206,26 @@ impl Steps<'_> {
         // By reference: what is not copied need not wait for the line with the deadline of replication.
         let plan = &topic.plan.pseudo;
         if self.settings.policy.is_by_deadline() {
-            self.work.queue.push(JobKind::Dispatch, released.at + plan.dispatch, priority, index, ticket);
+            self.flow.work.queue.push(
+                JobKind::Dispatch,
+                released.at + plan.dispatch,
+                priority,
+                index,
+                ticket,
+            );
             if copies {
                 let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
                 let regular = !resend && released.step.is_none();
-                if !(regular && self.work.lazy.takes(stream, topic, &arrival)) {
+                if !(regular && self.flow.work.lazy.takes(stream, topic, &arrival)) {
                     let due = released.at + plan.replication;
-                    self.work.queue.push(JobKind::Replicate, due, priority, index, ticket);
+                    self.flow.work.queue.push(JobKind::Replicate, due, priority, index, ticket);
                 }
             }
         } else {
             if copies {
-                self.work.queue.push(JobKind::Replicate, now, 0, index, ticket);
+                self.flow.work.queue.push(JobKind::Replicate, now, 0, index, ticket);
             }
-            self.work.queue.push(JobKind::Dispatch, now, 0, index, ticket);
+            self.flow.work.queue.push(JobKind::Dispatch, now, 0, index, ticket);
         }
         if old.is_copied() {
             self.prune_overwritten(index, &old, out);
@@ -224,7 +233,7 @@ impl Steps<'_> {
         // Looked at closely only where something may be wrong: this is done for every message.
         let apart = !resend && !(-CLOCK_AHEAD_MAX..=CLOCK_BEHIND_MIN).contains(&age);
         if released.step.is_some() || apart {
-            self.stats.rate_violations += u64::from(released.step.is_some());
+            self.flow.stats.rate_violations += u64::from(released.step.is_some());
             self.complain(now, from, index, -age, released.step, out);
         }
         Ok(ticket)
@@ -239,23 +248,23 @@ impl Steps<'_> {
         message: &Message<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), Unstored> {
-        let shortage = match self.work.queue.has_room() {
+        let shortage = match self.flow.work.queue.has_room() {
             true => match self.find_room(now, index, message.payload.len(), out) {
                 Ok(()) => return Ok(()),
                 Err(shortage) => Some(shortage),
             },
             false => None,
         };
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", Err(Unstored::NotTaken));
         };
         let Some(shortage) = shortage else {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, self.stats, out);
+            self.flow.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.flow.stats, out);
             return Err(Unstored::NotTaken);
         };
         // It has come, and what comes next does not miss it once more.
-        stream.count_arrival(now, message.seq, topic, self.stats, out);
+        stream.count_arrival(now, message.seq, topic, &mut self.flow.stats, out);
         self.lose_for_memory(now, index, shortage, out);
         Err(Unstored::Short(shortage))
     }
@@ -266,7 +275,7 @@ impl Steps<'_> {
         let Some(partner) = self.pair.backup() else { return };
         let given = old.flags.has(SlotFlags::OFFERED) && !old.flags.has(SlotFlags::PROCESSING);
         if given && self.settings.policy.coordinates() {
-            self.stats.pruned += 1;
+            self.flow.stats.pruned += 1;
             out.send_mark(partner.link, MarkKind::Prune, Mark { stream: index.0, seq: old.seq });
         }
     }
@@ -281,8 +290,8 @@ impl Steps<'_> {
         step: Option<Span>,
         out: &mut impl Outputs,
     ) {
-        let Some(link) = from.and_then(|from| self.store.links.get_mut(from)) else { return };
-        let Some((_, topic)) = self.store.table.pair(index) else {
+        let Some(link) = from.and_then(|from| self.flow.store.links.get_mut(from)) else { return };
+        let Some((_, topic)) = self.flow.store.table.pair(index) else {
             return invariant!("a stream that took a message is there");
         };
         // Behind by more than any delay that the contract could live with; in between, messages have only queued.

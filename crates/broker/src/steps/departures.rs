@@ -6,6 +6,7 @@
 
 use crate::outputs::Outputs;
 use crate::steps::Steps;
+use crate::steps::work::Flow;
 use crate::store::Store;
 use crate::store::links::Links;
 use crate::store::queue::Job;
@@ -105,15 +106,15 @@ impl Departures {
 impl Steps<'_> {
     /// Everything that was written so far has left this process: given to the system, or waiting for peers that do not take it.
     pub(crate) fn handle_left(&mut self, now: Time, out: &mut impl Outputs) {
-        let since = std::mem::replace(&mut self.work.departures.since, Time::NEVER);
+        let since = std::mem::replace(&mut self.flow.work.departures.since, Time::NEVER);
         if since == Time::NEVER || Mutant::JudgeBeforeLeaving.is_on() {
-            self.work.departures.all.clear();
+            self.flow.work.departures.all.clear();
             return;
         }
-        self.work.lazy.action().left(now);
-        let (took, lag) = (now.since(since).max(Span::ZERO), self.work.departures.lag);
-        self.work.departures.lag = (took * 2).max(Span(lag.0 - lag.0 / 64)).max(LAG_LEAST);
-        let mut close = std::mem::take(&mut self.work.departures.close);
+        self.flow.work.lazy.action().left(now);
+        let (took, lag) = (now.since(since).max(Span::ZERO), self.flow.work.departures.lag);
+        self.flow.work.departures.lag = (took * 2).max(Span(lag.0 - lag.0 / 64)).max(LAG_LEAST);
+        let mut close = std::mem::take(&mut self.flow.work.departures.close);
         for departure in &close {
             self.judge(now, departure, out);
         }
@@ -122,12 +123,12 @@ impl Steps<'_> {
             self.judge_others(now, &close, out);
         }
         close.clear();
-        self.work.departures.close = close;
-        self.work.departures.all.clear();
+        self.flow.work.departures.close = close;
+        self.flow.work.departures.all.clear();
     }
 
     fn judge(&mut self, now: Time, departure: &Departure, out: &mut impl Outputs) {
-        let Steps { store: Store { table, links, .. }, stats, settings, .. } = self;
+        let Steps { flow: Flow { store: Store { table, links, .. }, stats, .. }, settings, .. } = self;
         if !settings.policy.is_by_deadline() {
             return;
         }
@@ -143,16 +144,16 @@ impl Steps<'_> {
     /// that have been judged.
     #[cold]
     fn judge_others(&mut self, now: Time, judged: &[Departure], out: &mut impl Outputs) {
-        let all = std::mem::take(&mut self.work.departures.all);
+        let all = std::mem::take(&mut self.flow.work.departures.all);
         for (index, ticket) in &all {
-            let Steps { store: Store { table, links, .. }, stats, .. } = self;
+            let Flow { store: Store { table, links, .. }, stats, .. } = &mut *self.flow;
             let Some((stream, topic)) = table.pair_mut(*index) else { continue };
             let Some(created) = stream.ring.slot(*ticket).map(|slot| slot.created) else { continue };
             if judged.binary_search(&Departure { stream: *index, created, copy: false }).is_err() {
                 stream.judge_departure(now, created, topic, links, stats, out);
             }
         }
-        self.work.departures.all = all;
+        self.flow.work.departures.all = all;
     }
 }
 

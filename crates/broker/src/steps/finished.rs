@@ -17,7 +17,7 @@
 use crate::outputs::Outputs;
 use crate::steps::Steps;
 use crate::steps::announce::announce;
-use crate::steps::work::Work;
+use crate::steps::work::{Flow, Work};
 use crate::store::Store;
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Stream;
@@ -56,7 +56,9 @@ impl Steps<'_> {
     pub(crate) fn tell_finished(&mut self, out: &mut impl Outputs) {
         let partner = self.pair.backup().map(|partner| partner.link);
         let tells = self.settings.policy.coordinates() && self.settings.replication.keeps_contracts();
-        let Steps { store: Store { table, links, .. }, work: Work { finished, .. }, .. } = self;
+        let Steps {
+            flow: Flow { store: Store { table, links, .. }, work: Work { finished, .. }, .. }, ..
+        } = self;
         let Some(partner) = partner.filter(|_| tells) else { return finished.news.clear() };
         let Some(state) = links.get_mut(partner) else { return invariant!("a backup has a link") };
         for (index, ticket) in finished.news.drain(..) {
@@ -80,7 +82,7 @@ impl Steps<'_> {
     /// The primary says that it is done with a message of which there is no copy here. If its publisher may send it again,
     /// and nothing that is needed would have to give way, the number is kept.
     pub(crate) fn remember_finished(&mut self, index: StreamId, seq: u64) {
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a number on a link means a stream that is there");
         };
         let needed = |slot: &Slot| {
@@ -95,14 +97,14 @@ impl Steps<'_> {
         stream.next_seq = stream.next_seq.max(seq + 1);
         stream.keep(seq, Time::ZERO, &[], flags, MessageFlags::NONE);
         if untold {
-            self.work.finished.untold.insert(index);
+            self.flow.work.finished.untold.insert(index);
         }
     }
 
     /// This backup has been told what operators remember: what the primary was done with before need not come to its own operators.
     pub(crate) fn trust_finished(&mut self) {
-        for index in std::mem::take(&mut self.work.finished.untold) {
-            let Some(stream) = self.store.table.stream_mut(index) else { continue };
+        for index in std::mem::take(&mut self.flow.work.finished.untold) {
+            let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             stream.ring.slots_mut().for_each(|slot| slot.clear(SlotFlags::UNTOLD));
         }
     }

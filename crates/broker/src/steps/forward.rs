@@ -22,7 +22,7 @@ impl Steps<'_> {
         ticket: Ticket,
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.store.table.stream(index) else { return };
+        let Some(stream) = self.flow.store.table.stream(index) else { return };
         let Some(slot) = stream.ring.slot(ticket) else { return };
         // A result is made again where the messages go that it is made of.
         if slot.flags.has(SlotFlags::DISPATCHED)
@@ -33,7 +33,7 @@ impl Steps<'_> {
             return;
         }
         self.announce(link, index, out);
-        let Some(stream) = self.store.table.stream_mut(index) else {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
             return invariant!("naming a stream does not end it");
         };
         let Some((slot, payload)) = stream.ring.message(ticket) else {
@@ -43,13 +43,13 @@ impl Steps<'_> {
         let flags = MessageFlags::RESEND.with(slot.marks.only(MessageFlags::TRUTHS));
         let message = Message { stream: index.0, flags, seq, created, payload };
         out.send_message(link, MessageKind::Forward, &message);
-        self.stats.forwarded += 1;
+        self.flow.stats.forwarded += 1;
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.set(SlotFlags::FORWARDED);
             if Mutant::SettleForwarded.is_on() {
                 slot.set(SlotFlags::DISPATCHED);
             }
-            self.work.forwarded_after_poll = Some(self.pair.poll_number());
+            self.flow.work.forwarded_after_poll = Some(self.pair.poll_number());
         }
         // The successor has it, and what its publisher is told goes there as well.
         self.answer(index, ticket, out);
@@ -60,11 +60,11 @@ impl Steps<'_> {
     pub(crate) fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
         let confirmed = |(index, _): (StreamId, &Stream)| {
             let waits = |topic: &Topic| topic.contract.confirm || topic.plan.lazy.is_some();
-            self.store.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
+            self.flow.store.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
         };
-        let streams: Vec<StreamId> = self.store.table.streams().filter_map(confirmed).collect();
+        let streams: Vec<StreamId> = self.flow.store.table.streams().filter_map(confirmed).collect();
         for index in streams {
-            let Some(stream) = self.store.table.stream(index) else {
+            let Some(stream) = self.flow.store.table.stream(index) else {
                 invariant!("a stream that was listed is there");
                 continue;
             };

@@ -2,7 +2,7 @@
 
 use crate::outputs::Outputs;
 use crate::steps::Steps;
-use crate::steps::work::Work;
+use crate::steps::work::{Flow, Work};
 use crate::store::Store;
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
@@ -22,7 +22,8 @@ impl Steps<'_> {
             return;
         }
         for message in messages {
-            if let Some(index) = self.store.links.get(from).and_then(|link| link.stream(message.stream)) {
+            if let Some(index) = self.flow.store.links.get(from).and_then(|link| link.stream(message.stream))
+            {
                 self.keep_copy(now, index, &message, out);
             }
         }
@@ -35,7 +36,7 @@ impl Steps<'_> {
         message: &Message<'_>,
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.store.table.stream_mut(index) else {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
             return invariant!("a number on a link means a stream that is there");
         };
         if message.seq == u64::MAX {
@@ -59,10 +60,10 @@ impl Steps<'_> {
             self.lose_for_memory(now, index, shortage, out);
             return;
         }
-        let Some(stream) = self.store.table.stream_mut(index) else {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
             return invariant!("making room ends no stream");
         };
-        self.stats.copies_kept += 1;
+        self.flow.stats.copies_kept += 1;
         stream.next_seq = stream.next_seq.max(message.seq.saturating_add(1));
         stream.keep(message.seq, message.created, message.payload, SlotFlags::COPY, truths);
     }
@@ -73,7 +74,8 @@ impl Steps<'_> {
             return;
         }
         for mark in marks {
-            let Some(index) = self.store.links.get(from).and_then(|link| link.stream(mark.stream)) else {
+            let Some(index) = self.flow.store.links.get(from).and_then(|link| link.stream(mark.stream))
+            else {
                 continue;
             };
             self.be_done_with(index, mark.seq);
@@ -82,7 +84,7 @@ impl Steps<'_> {
 
     /// The primary is done with a message.
     pub(crate) fn be_done_with(&mut self, index: StreamId, seq: u64) {
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a number on a link means a stream that is there");
         };
         // A prune follows its copy on the same connection. Where there is no copy, there never was, or newer ones have
@@ -91,17 +93,21 @@ impl Steps<'_> {
         let Some(copy) = copy else { return self.remember_finished(index, seq) };
         if !copy.flags.has(SlotFlags::DISPATCHED) && self.pair.is_being_told() && topic.remembers() {
             copy.set(SlotFlags::UNTOLD);
-            self.work.finished.untold.insert(index);
+            self.flow.work.finished.untold.insert(index);
         }
         copy.set(SlotFlags::DISPATCHED);
-        self.stats.pruned += 1;
+        self.flow.stats.pruned += 1;
     }
 
     /// Plans a dispatch for every copy that has not been pruned, and for every message that was forwarded to a primary
     /// which may have died with it. Deadlines that have passed keep their value, so the
     /// oldest go first.
     pub(crate) fn plan_copies(&mut self, now: Time) -> u64 {
-        let Steps { store: Store { table, .. }, work: Work { queue, finished, .. }, settings, .. } = self;
+        let Steps {
+            flow: Flow { store: Store { table, .. }, work: Work { queue, finished, .. }, .. },
+            settings,
+            ..
+        } = self;
         let mut recovered = 0;
         if Mutant::KeepCopiesBack.is_on() {
             return recovered;

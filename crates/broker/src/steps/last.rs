@@ -39,18 +39,18 @@ impl Steps<'_> {
         let (mut made, mut bytes) = (0, 0);
         while made < LAST_MESSAGES
             && bytes < LAST_BYTES_BEGUN
-            && let Some(index) = self.work.last.0.pop_front()
+            && let Some(index) = self.flow.work.last.0.pop_front()
         {
             made += 1;
-            let Some(session) = self.store.sessions.get_mut(index) else { continue };
+            let Some(session) = self.flow.store.sessions.get_mut(index) else { continue };
             session.has_turn = false;
             let Some(link) = session.link else { continue };
             let before = out.backlog(link);
             // Who has no room is called again when it has.
             if self.send_some_deferred(now, index, 1, out)
-                && let Some(session) = self.store.sessions.get_mut(index)
+                && let Some(session) = self.flow.store.sessions.get_mut(index)
             {
-                self.work.last.call(index, session);
+                self.flow.work.last.call(index, session);
             }
             bytes += out.backlog(link).saturating_sub(before);
         }

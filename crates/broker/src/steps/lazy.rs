@@ -33,7 +33,7 @@ use crate::membership::pair::Pair;
 use crate::outputs::Outputs;
 use crate::settings::Replication;
 use crate::steps::Steps;
-use crate::steps::work::Work;
+use crate::steps::work::{Flow, Work};
 use crate::store::Store;
 use crate::store::copying::{Copying, UNARMED};
 use crate::store::ring::SlotFlags;
@@ -222,10 +222,10 @@ impl Work {
 impl Steps<'_> {
     /// Nobody has been copied anything yet, or nobody is there to be.
     pub(crate) fn forget_lazy_copies(&mut self, now: Time) {
-        self.work.lazy.heap.clear();
-        (self.work.lazy.batch, self.work.lazy.round) = (None, None);
-        self.work.lazy.round_at = now + self.work.lazy.period.unwrap_or_default();
-        for stream in self.store.table.streams.iter_mut().flatten() {
+        self.flow.work.lazy.heap.clear();
+        (self.flow.work.lazy.batch, self.flow.work.lazy.round) = (None, None);
+        self.flow.work.lazy.round_at = now + self.flow.work.lazy.period.unwrap_or_default();
+        for stream in self.flow.store.table.streams.iter_mut().flatten() {
             stream.copying = Copying { looked: stream.ring.next_ticket(), ..Copying::default() };
         }
     }
@@ -233,25 +233,25 @@ impl Steps<'_> {
     /// Makes the copies that must begin by now, and those that go along, at most so many at a time. Returns how many
     /// were looked at.
     pub(crate) fn copy_what_is_due(&mut self, now: Time, budget: usize, out: &mut impl Outputs) -> usize {
-        if self.work.next_copy(self.pair) > now {
+        if self.flow.work.next_copy(self.pair) > now {
             return 0;
         }
-        if let Some(period) = self.work.lazy.period {
+        if let Some(period) = self.flow.work.lazy.period {
             return self.copy_round(now, period, budget, out);
         }
         for done in 0..budget {
-            let Some(entry) = self.work.lazy.pop(now) else { return done };
-            let Some(stream) = self.store.table.stream(entry.stream) else { continue };
+            let Some(entry) = self.flow.work.lazy.pop(now) else { return done };
+            let Some(stream) = self.flow.store.table.stream(entry.stream) else { continue };
             // Another stream, or another life of it, may have taken its place.
             if stream.copying.armed != u64::from(entry.ticket.0) {
                 continue;
             }
             let copies = !Mutant::GiveCopiesUp.is_on();
             if copies && self.replicate(now, entry.stream, entry.ticket, out) {
-                self.work.lazy.action.begin(entry.due, now);
-                if self.work.lazy.batch.is_none() {
-                    self.work.lazy.batch = Some(now + self.work.lazy.window);
-                    self.stats.batches += 1;
+                self.flow.work.lazy.action.begin(entry.due, now);
+                if self.flow.work.lazy.batch.is_none() {
+                    self.flow.work.lazy.batch = Some(now + self.flow.work.lazy.window);
+                    self.flow.stats.batches += 1;
                 }
             }
             self.arm_with_next(now, entry);
@@ -261,7 +261,7 @@ impl Steps<'_> {
 
     /// Puts a stream back into the heap with its next mark that needs a copy.
     fn arm_with_next(&mut self, now: Time, last: Entry) {
-        let Steps { store: Store { table, .. }, work: Work { lazy, .. }, .. } = self;
+        let Steps { flow: Flow { store: Store { table, .. }, work: Work { lazy, .. }, .. }, .. } = self;
         let Some((stream, topic)) = table.pair_mut(last.stream) else { return };
         let Stream { copying, ring, .. } = stream;
         let done = SlotFlags::DISPATCHED.or(SlotFlags::REPLICATED);
@@ -282,7 +282,7 @@ impl Steps<'_> {
     /// Tells where copies take longer than is counted with.
     pub(crate) fn tell_slow_copying(&mut self, now: Time, out: &mut impl Outputs) {
         let Some(Lazy { budget, .. }) = self.settings.replication.lazy() else { return };
-        let Action { new, told, .. } = &mut self.work.lazy.action;
+        let Action { new, told, .. } = &mut self.flow.work.lazy.action;
         *told = (*told).min(now);
         if now < *told + TELL_EVERY {
             return;
@@ -294,19 +294,19 @@ impl Steps<'_> {
 
     /// The baseline that copies in rounds: everything that has arrived since the last one.
     fn copy_round(&mut self, now: Time, period: Span, budget: usize, out: &mut impl Outputs) -> usize {
-        let first = self.work.lazy.round.take().unwrap_or_else(|| {
-            self.stats.batches += 1;
+        let first = self.flow.work.lazy.round.take().unwrap_or_else(|| {
+            self.flow.stats.batches += 1;
             // A round that took too long is not made up for.
-            self.work.lazy.round_at = (self.work.lazy.round_at + period).max(now);
+            self.flow.work.lazy.round_at = (self.flow.work.lazy.round_at + period).max(now);
             0
         });
         let mut done = 0;
-        for index in (first..self.store.table.streams.len() as u32).map(StreamId) {
+        for index in (first..self.flow.store.table.streams.len() as u32).map(StreamId) {
             if done >= budget {
-                self.work.lazy.round = Some(index.0);
+                self.flow.work.lazy.round = Some(index.0);
                 break;
             }
-            let Some(stream) = self.store.table.stream_mut(index) else { continue };
+            let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             let tickets = stream.ring.tickets_from(stream.copying.looked);
             stream.copying.looked = stream.ring.next_ticket();
             done += tickets.filter(|ticket| self.replicate(now, index, *ticket, out)).count();

@@ -66,7 +66,7 @@ impl Steps<'_> {
         if self.is_crowded(index) {
             return Err(Unposted::Crowded);
         }
-        let Some(stream) = self.store.table.stream_mut(index) else {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
             return invariant!("a stream that was found or made is there", Err(Unposted::Full));
         };
         stream.record.silent_since = now;
@@ -80,7 +80,7 @@ impl Steps<'_> {
             Unstored::Short(shortage) => Unposted::Short(shortage.to_string()),
             Unstored::Crowded | Unstored::NotTaken => Unposted::Full,
         })?;
-        let slot = self.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        let slot = self.flow.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot.filter(|_| posting.asks) {
             slot.set(SlotFlags::ASKED);
         }

@@ -11,7 +11,7 @@
 use crate::outputs::Outputs;
 use crate::steps::Steps;
 use crate::steps::arrive::CLOCK_AHEAD_MAX;
-use crate::steps::work::Work;
+use crate::steps::work::{Flow, Work};
 use crate::store::Store;
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
@@ -68,16 +68,16 @@ impl Steps<'_> {
         result: &Outcome<'_>,
         out: &mut impl Outputs,
     ) -> bool {
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a stream of results was found or made", false);
         };
         if result.seq < stream.next_seq && stream.ring.find(result.seq).is_some() {
-            self.stats.duplicates += 1;
+            self.flow.stats.duplicates += 1;
             return false;
         }
-        if !self.work.queue.has_room() {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, self.stats, out);
+        if !self.flow.work.queue.has_room() {
+            self.flow.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.flow.stats, out);
             return false;
         }
         if !stream.ring.has_room(result.payload.len())
@@ -88,31 +88,31 @@ impl Steps<'_> {
         }
         // What is made of a message that was sent again after a failover may be late as that is.
         let again = self.is_again(result.stream, result.seq);
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("making room ends no stream", false);
         };
-        self.stats.results += 1;
+        self.flow.stats.results += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, old) = stream.ring.push(result.seq, result.created, result.payload, again, result.flags);
         if let Some(slot) = stream.ring.slot_mut(ticket) {
             slot.lineage = result.lineage;
         }
         if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
-            self.stats.overrun += 1;
-            stream.lose(now, 1, topic, self.stats, out);
+            self.flow.stats.overrun += 1;
+            stream.lose(now, 1, topic, &mut self.flow.stats, out);
         }
         if let Some(lineage) = old.lineage() {
             out.release(lineage);
         }
         let deadline = result.created + topic.plan.pseudo.dispatch;
-        self.work.queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
+        self.flow.work.queue.push(JobKind::Dispatch, deadline, topic.contract.priority, index, ticket);
         true
     }
 
     /// The flag of a result of this message.
     fn is_again(&self, stream: StreamId, seq: u64) -> SlotFlags {
         let slot =
-            self.store.table.stream(stream).and_then(|stream| stream.ring.slot(stream.ring.find(seq)?));
+            self.flow.store.table.stream(stream).and_then(|stream| stream.ring.slot(stream.ring.find(seq)?));
         let again = slot.is_some_and(|slot| slot.flags.has(SlotFlags::RESENT.or(SlotFlags::COPY)));
         if again { SlotFlags::RESENT } else { SlotFlags::NONE }
     }
@@ -120,11 +120,11 @@ impl Steps<'_> {
     /// No picture could be taken of what operators remember whose results are on these topics: a crash would take it away.
     pub(crate) fn endanger_results(&mut self, now: Time, topics: &[String]) {
         for topic in topics {
-            let Some(index) = self.store.table.find_topic(topic) else { continue };
+            let Some(index) = self.flow.store.table.find_topic(topic) else { continue };
             let streams =
-                self.store.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
+                self.flow.store.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
             for stream in streams {
-                if let Some(stream) = self.store.table.stream_mut(stream) {
+                if let Some(stream) = self.flow.store.table.stream_mut(stream) {
                     stream.record.troubles.endanger(now, Concern::Forgets);
                 }
             }
@@ -135,37 +135,38 @@ impl Steps<'_> {
     pub(crate) fn count_memory(&mut self, backup: LinkId, bytes: usize, streams: &[(StreamId, u64)]) {
         debug_assert!(
             streams.iter().all(|(stream, incarnation)| {
-                let there = self.store.table.stream(*stream);
+                let there = self.flow.store.table.stream(*stream);
                 let ended = there.is_none_or(|there| there.record.incarnation != *incarnation);
-                ended || self.store.links.get(backup).is_some_and(|link| link.announced.contains(*stream))
+                ended
+                    || self.flow.store.links.get(backup).is_some_and(|link| link.announced.contains(*stream))
             }),
             "the backup cannot understand what is remembered of a stream that it has not been told of"
         );
-        self.stats.memories += 1;
-        self.stats.memory_bytes += bytes as u64;
+        self.flow.stats.memories += 1;
+        self.flow.stats.memory_bytes += bytes as u64;
     }
 
     /// Operators are done with a message, and all its results have been dispatched.
     pub(crate) fn processed(&mut self, receipt: Receipt, out: &mut impl Outputs) {
-        if !self.pair.is_primary() || receipt.round != self.work.round {
+        if !self.pair.is_primary() || receipt.round != self.flow.work.round {
             return;
         }
-        let Some(stream) = self.store.table.stream_mut(receipt.stream) else { return };
+        let Some(stream) = self.flow.store.table.stream_mut(receipt.stream) else { return };
         let Some(slot) = stream.ring.slot_mut(receipt.ticket) else { return };
         slot.clear(SlotFlags::PROCESSING);
         if slot.is_complete() {
             self.settle(receipt.stream, receipt.ticket, out);
-            self.work.finished.add(receipt.stream, receipt.ticket);
+            self.flow.work.finished.add(receipt.stream, receipt.ticket);
         }
     }
 
     /// This broker does not reign any more: what operators have is dispatched again, here or where it is forwarded to. What
     /// they still make of it is not published.
     pub(crate) fn take_back_unprocessed(&mut self, out: &mut impl Outputs) {
-        self.work.round = self.work.round.wrapping_add(1);
-        let streams: Vec<StreamId> = self.store.table.streams().map(|(index, _)| index).collect();
+        self.flow.work.round = self.flow.work.round.wrapping_add(1);
+        let streams: Vec<StreamId> = self.flow.store.table.streams().map(|(index, _)| index).collect();
         for index in streams {
-            let Steps { store: Store { table, .. }, work: Work { queue, .. }, .. } = self;
+            let Steps { flow: Flow { store: Store { table, .. }, work: Work { queue, .. }, .. }, .. } = self;
             let Some((stream, topic)) = table.pair_mut(index) else {
                 invariant!("a stream that was listed is there");
                 continue;

@@ -4,7 +4,7 @@ use crate::outputs::Outputs;
 use crate::settings::Replication;
 use crate::steps::Steps;
 use crate::steps::announce::announce;
-use crate::steps::work::Work;
+use crate::steps::work::{Flow, Work};
 use crate::store::Store;
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
@@ -23,7 +23,9 @@ impl Steps<'_> {
     ) -> bool {
         let Some(partner) = self.pair.backup() else { return false };
         let Steps {
-            store: Store { table, links, .. }, work: Work { departures, .. }, stats, settings, ..
+            flow: Flow { store: Store { table, links, .. }, work: Work { departures, .. }, stats },
+            settings,
+            ..
         } = self;
         let Some((stream, topic)) = table.pair_mut(index) else { return false };
         let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
@@ -60,13 +62,13 @@ impl Steps<'_> {
         if !self.settings.policy.coordinates() {
             return 0;
         }
-        let Some(stream) = self.store.table.stream_mut(index) else { return 0 };
+        let Some(stream) = self.flow.store.table.stream_mut(index) else { return 0 };
         for ticket in stream.ring.tickets() {
             let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
             let kept = slot.flags.has(SlotFlags::REPLICATED) && !slot.flags.has(SlotFlags::PRUNED);
             if slot.flags.has(SlotFlags::DISPATCHED) && kept {
                 slot.set(SlotFlags::PRUNED);
-                self.stats.pruned += 1;
+                self.flow.stats.pruned += 1;
                 out.send_mark(link, MarkKind::Prune, Mark { stream: index.0, seq: slot.seq });
             }
         }
@@ -86,7 +88,7 @@ impl Steps<'_> {
 
     fn copy_undispatched(&mut self, index: StreamId, anew: bool) -> usize {
         let everything = self.settings.copies_everything();
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else { return 0 };
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else { return 0 };
         let copied = topic.plan.replicate || everything;
         let never =
             self.settings.replication == Replication::RetransmissionOnly || stream.record.made_of.is_some();
@@ -104,7 +106,7 @@ impl Steps<'_> {
                 continue;
             }
             let deadline = slot.created + topic.plan.pseudo.replication;
-            self.work.queue.push(JobKind::Replicate, deadline, topic.contract.priority, index, ticket);
+            self.flow.work.queue.push(JobKind::Replicate, deadline, topic.contract.priority, index, ticket);
         }
         slots
     }

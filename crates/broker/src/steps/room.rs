@@ -17,7 +17,7 @@ impl Steps<'_> {
         (before, need): (Need, Need),
         out: &mut impl Outputs,
     ) {
-        let Some(stream) = self.store.table.stream_mut(index) else {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
             return invariant!("a stream whose contract changes is there");
         };
         let more = need.growth(before, &stream.ring);
@@ -27,13 +27,13 @@ impl Steps<'_> {
             Need::Reserved { slots, payload } if stream.ring.is_reserved() => {
                 stream.ring.raise(payload);
                 stream.ring.grow(slots);
-                self.store.memory.reserved += more;
+                self.flow.store.memory.reserved += more;
             }
             need => {
                 let reserved = stream.ring.moved_into(need.ring());
                 let loose = std::mem::replace(&mut stream.ring, reserved);
-                self.store.memory.give_back(&loose);
-                self.store.memory.reserved += more;
+                self.flow.store.memory.give_back(&loose);
+                self.flow.store.memory.reserved += more;
             }
         }
         self.squeeze(now, out);
@@ -50,7 +50,7 @@ impl Steps<'_> {
         let (bound, bytes) = (self.settings.limits.messages(), need.bytes().saturating_add(name));
         match need {
             Need::Reserved { slots, payload } => {
-                let left = self.store.memory.left_for_contracts(&bound);
+                let left = self.flow.store.memory.left_for_contracts(&bound);
                 if bytes > left {
                     let (places, lacking) = (Ring::reserved(slots, 0).slots(), bytes - left);
                     return Err(format!(
@@ -59,10 +59,10 @@ impl Steps<'_> {
                         bound.key
                     ));
                 }
-                self.store.memory.reserved += need.bytes();
+                self.flow.store.memory.reserved += need.bytes();
             }
             Need::Loose { .. } => {
-                let left = self.store.memory.left_for_streams(&bound);
+                let left = self.flow.store.memory.left_for_streams(&bound);
                 if bytes > left {
                     return Err(format!(
                         "a stream without a loss bound needs {bytes} bytes of memory at least, and {left} of those for such streams are \
@@ -70,19 +70,19 @@ impl Steps<'_> {
                         bound.key
                     ));
                 }
-                self.store.memory.fixed += need.bytes();
+                self.flow.store.memory.fixed += need.bytes();
             }
         }
-        self.store.memory.names += name;
+        self.flow.store.memory.names += name;
         self.squeeze(now, out);
         Ok(())
     }
 
     /// The ring of a contract takes so many bytes more. `false`: there are not so many.
     pub(crate) fn reserve_more(&mut self, now: Time, bytes: usize, out: &mut impl Outputs) -> bool {
-        let has_room = bytes <= self.store.memory.left_for_contracts(&self.settings.limits.messages());
+        let has_room = bytes <= self.flow.store.memory.left_for_contracts(&self.settings.limits.messages());
         if has_room {
-            self.store.memory.reserved += bytes;
+            self.flow.store.memory.reserved += bytes;
             self.squeeze(now, out);
         }
         has_room
@@ -97,13 +97,13 @@ impl Steps<'_> {
         length: usize,
         out: &mut impl Outputs,
     ) -> Result<(), Shortage> {
-        let Some(stream) = self.store.table.stream(index) else {
+        let Some(stream) = self.flow.store.table.stream(index) else {
             return invariant!("a stream that takes a message is there", Ok(()));
         };
         if !stream.ring.is_reserved() && stream.ring.overwrites_unsent() {
-            self.store.grow_loose(index, &self.settings.limits.messages());
+            self.flow.store.grow_loose(index, &self.settings.limits.messages());
         }
-        let Some(stream) = self.store.table.stream(index) else {
+        let Some(stream) = self.flow.store.table.stream(index) else {
             return invariant!("growing ends no stream", Ok(()));
         };
         if stream.ring.has_room(length) {
@@ -115,10 +115,10 @@ impl Steps<'_> {
         let (reserved, needed) = (stream.ring.payload_max(), stream.ring.raised_bytes(length));
         if needed > 0 && !self.reserve_more(now, needed, out) {
             let bound = self.settings.limits.messages();
-            let left = self.store.memory.left_for_contracts(&bound);
+            let left = self.flow.store.memory.left_for_contracts(&bound);
             return Err(Shortage::Longer { payload: length, reserved, needed, left, bound });
         }
-        if let Some(stream) = self.store.table.stream_mut(index) {
+        if let Some(stream) = self.flow.store.table.stream_mut(index) {
             stream.ring.raise(length);
             stream.ring.make_room(length);
         }
@@ -134,29 +134,29 @@ impl Steps<'_> {
         out: &mut impl Outputs,
     ) -> Result<(), Shortage> {
         let bound = self.settings.limits.messages();
-        let left = self.store.memory.left_for_messages(&bound);
+        let left = self.flow.store.memory.left_for_messages(&bound);
         if length > left {
             return Err(Shortage::TooLong { payload: length, left, bound });
         }
         self.squeeze_to(now, left - length, out);
-        let Some(stream) = self.store.table.stream_mut(index) else {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
             return invariant!("making room ends no stream", Ok(()));
         };
         let before = stream.ring.loose_bytes();
         let ticket = stream.ring.next_ticket();
         stream.ring.make_room(length);
-        self.store.memory.loose = self.store.memory.loose + stream.ring.loose_bytes() - before;
-        self.store.memory.order.push_back((index, ticket));
-        if self.store.memory.order.len() >= self.store.memory.tidy_at {
-            self.store.forget_gone();
+        self.flow.store.memory.loose = self.flow.store.memory.loose + stream.ring.loose_bytes() - before;
+        self.flow.store.memory.order.push_back((index, ticket));
+        if self.flow.store.memory.order.len() >= self.flow.store.memory.tidy_at {
+            self.flow.store.forget_gone();
         }
         Ok(())
     }
 
     /// Best effort gives up what contracts have taken over.
     fn squeeze(&mut self, now: Time, out: &mut impl Outputs) {
-        let left = self.store.memory.left_for_messages(&self.settings.limits.messages());
-        if self.store.memory.loose > left {
+        let left = self.flow.store.memory.left_for_messages(&self.settings.limits.messages());
+        if self.flow.store.memory.loose > left {
             self.squeeze_to(now, left, out);
         }
     }
@@ -164,17 +164,17 @@ impl Steps<'_> {
     /// Best effort gives up its oldest messages until it has no more than so many bytes, and then what its rings have beyond what they
     /// have at least.
     fn squeeze_to(&mut self, now: Time, left: usize, out: &mut impl Outputs) {
-        while self.store.memory.loose > left
-            && let Some((index, ticket)) = self.store.memory.order.pop_front()
+        while self.flow.store.memory.loose > left
+            && let Some((index, ticket)) = self.flow.store.memory.order.pop_front()
         {
-            let Some(stream) = self.store.table.stream_mut(index) else { continue };
+            let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             let (freed, old) = stream.ring.evict(ticket);
-            self.store.memory.loose -= freed;
+            self.flow.store.memory.loose -= freed;
             if let Some(old) = old {
                 self.write_off_squeezed(now, index, &old, out);
             }
         }
-        if self.store.memory.loose > left {
+        if self.flow.store.memory.loose > left {
             self.shrink_rings(now, out);
         }
     }
@@ -182,10 +182,16 @@ impl Steps<'_> {
     /// Rings of best effort become as small as they may be.
     fn shrink_rings(&mut self, now: Time, out: &mut impl Outputs) {
         let grown = |ring: &Ring| ring.slots() > ring.bounds().0;
-        let rings: Vec<StreamId> =
-            self.store.table.streams().filter(|(_, it)| grown(&it.ring)).map(|(index, _)| index).collect();
+        let rings: Vec<StreamId> = self
+            .flow
+            .store
+            .table
+            .streams()
+            .filter(|(_, it)| grown(&it.ring))
+            .map(|(index, _)| index)
+            .collect();
         for index in rings {
-            let Some(stream) = self.store.table.stream_mut(index) else {
+            let Some(stream) = self.flow.store.table.stream_mut(index) else {
                 invariant!("a stream that was listed is there");
                 continue;
             };
@@ -193,7 +199,7 @@ impl Steps<'_> {
             let gone: Vec<Overwritten> =
                 stream.ring.tickets_beyond(least).filter_map(|ticket| stream.ring.forget(ticket)).collect();
             stream.ring.resize(least);
-            self.store.memory.loose = self.store.memory.loose + stream.ring.loose_bytes() - before;
+            self.flow.store.memory.loose = self.flow.store.memory.loose + stream.ring.loose_bytes() - before;
             gone.iter().for_each(|old| self.write_off_squeezed(now, index, old, out));
         }
     }
@@ -213,7 +219,7 @@ impl Steps<'_> {
             out.given_up(index, old.seq);
         }
         let bound = self.settings.limits.messages();
-        let left = self.store.memory.left_for_messages(&bound);
+        let left = self.flow.store.memory.left_for_messages(&bound);
         self.lose_for_memory(now, index, Shortage::Squeezed { left, bound }, out);
     }
 
@@ -225,19 +231,19 @@ impl Steps<'_> {
         shortage: Shortage,
         out: &mut impl Outputs,
     ) {
-        let Some((stream, topic)) = self.store.table.pair_mut(index) else {
+        let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a stream that loses a message is there");
         };
-        self.stats.overrun += 1;
+        self.flow.stats.overrun += 1;
         if stream.ring.is_reserved() {
-            self.store.memory.unstored += 1;
+            self.flow.store.memory.unstored += 1;
         } else {
-            self.store.memory.squeezed += 1;
+            self.flow.store.memory.squeezed += 1;
         }
-        stream.lose_for_memory(now, topic, self.stats, shortage, out);
+        stream.lose_for_memory(now, topic, &mut self.flow.stats, shortage, out);
         if stream.record.source.is_some() {
             if stream.record.untold == 0 {
-                self.store.memory.untold.push(index);
+                self.flow.store.memory.untold.push(index);
             }
             stream.record.untold += 1;
             stream.record.shortage = Some(shortage);
@@ -247,15 +253,15 @@ impl Steps<'_> {
     /// Tells publishers of their messages that were not kept.
     #[inline]
     pub(crate) fn tell_untaken(&mut self, out: &mut impl Outputs) {
-        if !self.store.memory.untold.is_empty() {
+        if !self.flow.store.memory.untold.is_empty() {
             self.tell_each_untaken(out);
         }
     }
 
     #[cold]
     fn tell_each_untaken(&mut self, out: &mut impl Outputs) {
-        for index in std::mem::take(&mut self.store.memory.untold) {
-            let Some(stream) = self.store.table.stream_mut(index) else { continue };
+        for index in std::mem::take(&mut self.flow.store.memory.untold) {
+            let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             let messages = std::mem::take(&mut stream.record.untold);
             let (source, shortage) = (stream.record.source, stream.record.shortage.take());
             if let Some((link, shortage)) = source.zip(shortage) {

@@ -5,7 +5,8 @@ use crate::outputs::Outputs;
 use crate::steps::Steps;
 use crate::steps::announce::announce;
 use crate::steps::last::Last;
-use crate::steps::work::Work;
+use crate::steps::plain;
+use crate::steps::work::{Flow, Work};
 use crate::store::Store;
 use crate::store::ids::SessionId;
 use crate::store::queue::{Job, JobKind};
@@ -33,13 +34,13 @@ impl Steps<'_> {
         if !reigns && forward.is_none() {
             return false;
         }
-        self.work.departures.begin(now);
+        self.flow.work.departures.begin(now);
         let plain = self.has_plain_messages();
         let budget = budget - if reigns { self.copy_what_is_due(now, budget, out) } else { 0 };
         for _ in 0..budget {
-            let Some(job) = self.work.queue.pop() else { break };
+            let Some(job) = self.flow.work.queue.pop() else { break };
             match (job.kind(), forward) {
-                (JobKind::Dispatch, _) if plain && self.dispatch_plain(now, &job, out) => {}
+                (JobKind::Dispatch, _) if plain && plain::dispatch(self.flow, now, &job, out) => {}
                 (JobKind::Dispatch, _) if reigns => self.dispatch(now, job, out),
                 (JobKind::Replicate, _) if reigns => {
                     self.replicate(now, job.stream, job.ticket, out);
@@ -51,22 +52,22 @@ impl Steps<'_> {
                 break;
             }
         }
-        self.stats.count_alike();
+        self.flow.stats.count_alike();
         self.tell_untaken(out);
-        let waiting = !self.work.queue.is_empty() || (reigns && self.work.next_copy(self.pair) <= now);
+        let waiting =
+            !self.flow.work.queue.is_empty() || (reigns && self.flow.work.next_copy(self.pair) <= now);
         waiting && !Mutant::LeaveJobs.is_on()
     }
 
     /// Pushes a message to all subscribers of its topic.
     fn dispatch(&mut self, now: Time, job: Job, out: &mut impl Outputs) {
-        let round = self.work.round;
+        let round = self.flow.work.round;
         let Steps {
-            store: Store { table, sessions, links, .. },
-            work: Work { dropped, part, departures, last, .. },
-            stats,
+            flow: Flow { store, work: Work { dropped, part, departures, last, .. }, stats },
             settings,
             ..
         } = self;
+        let Store { table, sessions, links, .. } = store;
         // The queue is not searched when a stream ends, nor when a message is overwritten.
         let Some((stream, topic)) = table.pair_mut(job.stream) else { return };
         let Some((slot, stored)) = stream.ring.message(job.ticket) else { return };
@@ -129,14 +130,14 @@ impl Steps<'_> {
         }
         if waits {
             self.write_off_dropped(out);
-            self.store.grow_loose(job.stream, &self.settings.limits.messages());
+            self.flow.store.grow_loose(job.stream, &self.settings.limits.messages());
         }
     }
 
     /// A message has been offered to all, and waits for those who have not got it.
     fn account(&mut self, now: Time, job: &Job, offered: &Offered, out: &mut impl Outputs) {
         let slot =
-            self.store.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
+            self.flow.store.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
         if let Some(slot) = slot {
             slot.unconfirmed = offered.missing;
             slot.set(SlotFlags::OFFERED);
@@ -145,7 +146,7 @@ impl Steps<'_> {
             if offered.processing {
                 slot.set(SlotFlags::PROCESSING);
                 if Mutant::FinishEarly.is_on() {
-                    self.work.finished.add(job.stream, job.ticket);
+                    self.flow.work.finished.add(job.stream, job.ticket);
                 }
             }
         }
@@ -159,16 +160,16 @@ impl Steps<'_> {
     /// Subscribers will not get what they were owed and had to be dropped.
     #[cold]
     pub(crate) fn write_off_dropped(&mut self, out: &mut impl Outputs) {
-        let mut dropped = std::mem::take(&mut self.work.dropped);
+        let mut dropped = std::mem::take(&mut self.flow.work.dropped);
         for (session, message) in dropped.drain(..) {
             self.write_off(session, message, out);
         }
-        self.work.dropped = dropped;
+        self.flow.work.dropped = dropped;
     }
 
     /// A subscriber will not get a message that it was owed.
     fn write_off(&mut self, session: SessionId, message: Deferred, out: &mut impl Outputs) {
-        let Some((_, topic)) = self.store.table.pair(message.stream) else { return };
+        let Some((_, topic)) = self.flow.store.table.pair(message.stream) else { return };
         let confirm = topic.contract.confirm;
         if let Some(position) =
             topic.subscribers.iter().position(|other| *other == session).filter(|_| !confirm)
@@ -180,7 +181,7 @@ impl Steps<'_> {
     /// The message counts as dispatched; a copy on the backup is no longer needed.
     #[inline]
     pub(crate) fn settle(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
-        let Steps { store: Store { table, .. }, pair, stats, settings, .. } = self;
+        let Steps { flow: Flow { store: Store { table, .. }, stats, .. }, pair, settings, .. } = self;
         let coordinates = settings.policy.coordinates();
         let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
         let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
@@ -191,7 +192,7 @@ impl Steps<'_> {
 
     /// Tells the publisher of a message that it is covered, if it waits for word.
     pub(crate) fn answer(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
-        let slot = self.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
+        let slot = self.flow.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
         if let Some(slot) = slot
             && slot.take(SlotFlags::ASKED)
         {
@@ -201,11 +202,11 @@ impl Steps<'_> {
 
     /// A subscriber confirms that messages have arrived.
     pub(crate) fn confirm(&mut self, from: LinkId, marks: Marks<'_>, out: &mut impl Outputs) {
-        let Some(session) = self.store.links.get(from).and_then(|link| link.session()) else { return };
+        let Some(session) = self.flow.store.links.get(from).and_then(|link| link.session()) else { return };
         for mark in marks {
             // The only numbers of ours that come back: this one was announced on the link.
             let index = StreamId(mark.stream);
-            let Some((stream, topic)) = self.store.table.pair_mut(index) else { continue };
+            let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == session) else {
                 continue;
             };
@@ -222,13 +223,8 @@ impl Steps<'_> {
         most: usize,
         out: &mut impl Outputs,
     ) -> bool {
-        let Steps {
-            store: Store { table, sessions, links, .. },
-            work: Work { part, .. },
-            stats,
-            settings,
-            ..
-        } = self;
+        let Steps { flow: Flow { store, work: Work { part, .. }, stats }, settings, .. } = self;
+        let Store { table, sessions, links, .. } = store;
         let Some(session) = sessions.get_mut(index).filter(|session| !session.resuming) else { return false };
         let Some(link) = session.link else { return false };
         let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
@@ -278,7 +274,7 @@ impl Steps<'_> {
 
     /// The subscriber at this position has a message that it was owed. When it was the last, the message is settled.
     fn hand_over(&mut self, stream: StreamId, ticket: Ticket, position: usize, out: &mut impl Outputs) {
-        let Some(entry) = self.store.table.stream_mut(stream) else {
+        let Some(entry) = self.flow.store.table.stream_mut(stream) else {
             return invariant!("a stream whose message is handed over is there");
         };
         let Some(slot) = entry.ring.slot_mut(ticket) else { return };

@@ -58,41 +58,41 @@ impl Steps<'_> {
     /// Divides what is for subscribers among those who are there, and takes back from those who have more.
     pub(crate) fn divide(&mut self, out: &mut impl Outputs) {
         let limits = &self.settings.limits;
-        let (all, before) = (limits.subscribers().bytes, self.work.part);
-        let connected = self.store.sessions.iter().filter(|(_, session)| session.link.is_some()).count();
+        let (all, before) = (limits.subscribers().bytes, self.flow.work.part);
+        let connected = self.flow.store.sessions.iter().filter(|(_, session)| session.link.is_some()).count();
         let backlogs = (all - all / FOR_DEFERRED) / BUFFER_TIMES;
         let backlog = backlogs / (connected + before.others).max(1);
-        let deferred = all / FOR_DEFERRED / DEFERRED_BYTES / self.store.sessions.len().max(1);
-        self.work.part = Part {
+        let deferred = all / FOR_DEFERRED / DEFERRED_BYTES / self.flow.store.sessions.len().max(1);
+        self.flow.work.part = Part {
             by_carrier: before.by_carrier,
             backlog: limits.subscriber_backlog_bytes.min(backlog.max(LEAST_BYTES)),
             deferred: limits.deferred_per_subscriber.min(deferred.max(LEAST_DEFERRED)),
             others: before.others,
         };
-        if self.work.part.backlog < before.backlog {
+        if self.flow.work.part.backlog < before.backlog {
             self.shed(out);
         }
-        if self.work.part.deferred < before.deferred {
+        if self.flow.work.part.deferred < before.deferred {
             self.forget_oldest(out);
         }
     }
 
     /// Whoever has more waiting than its part loses the oldest of it.
     fn shed(&mut self, out: &mut impl Outputs) {
-        let part = self.work.part.backlog;
-        for (_, session) in self.store.sessions.iter_mut() {
+        let part = self.flow.work.part.backlog;
+        for (_, session) in self.flow.store.sessions.iter_mut() {
             let Some(link) = session.link.filter(|link| out.backlog(*link) > part) else { continue };
-            session.miss(out.shed(link, part), self.stats);
+            session.miss(out.shed(link, part), &mut self.flow.stats);
         }
     }
 
     /// The same for what is remembered.
     fn forget_oldest(&mut self, out: &mut impl Outputs) {
-        let most = self.work.part.deferred;
-        for (index, session) in self.store.sessions.iter_mut() {
+        let most = self.flow.work.part.deferred;
+        for (index, session) in self.flow.store.sessions.iter_mut() {
             let excess = session.deferred.len().saturating_sub(most);
-            session.miss(excess as u64, self.stats);
-            self.work.dropped.extend(session.deferred.drain(..excess).map(|message| (index, message)));
+            session.miss(excess as u64, &mut self.flow.stats);
+            self.flow.work.dropped.extend(session.deferred.drain(..excess).map(|message| (index, message)));
             session.deferred.shrink_to(most);
         }
         self.write_off_dropped(out);

@@ -16,8 +16,8 @@
 use crate::outputs::Outputs;
 use crate::store::quiet::Finding;
 use crate::store::table::{Stream, Table, Topic};
-use crate::watch::Watch;
 use crate::watch::events::Event;
+use crate::watch::status::Stats;
 use contract::{Loss, Span, StreamId, Time};
 use std::ops::Range;
 
@@ -57,19 +57,18 @@ impl Silences {
             quiet.end();
         }
     }
-}
 
-impl Watch {
     /// Looks at some of the streams, if this broker reigns: those at which housekeeping looks this time.
     pub(crate) fn listen_to_streams(
         &mut self,
         now: Time,
         reigns: bool,
         (table, places): (&mut Table, Range<usize>),
+        stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
-        if std::mem::replace(&mut self.silences.reigns, reigns) != reigns {
-            self.silences.begin_anew(now);
+        if std::mem::replace(&mut self.reigns, reigns) != reigns {
+            self.begin_anew(now);
         }
         if !reigns {
             return;
@@ -81,15 +80,14 @@ impl Watch {
             }
             let seen = (stream.next_seq, stream.record.troubles.lost);
             let record = &mut stream.record;
-            let finding = record.quiet.look(now, self.silences.from, seen, &topic.contract);
+            let finding = record.quiet.look(now, self.from, seen, &topic.contract);
             let (silent, after) = match finding {
                 Finding::Nothing => continue,
                 Finding::Fell { after } => (true, after),
                 Finding::Spoke { after } => (false, after),
             };
-            self.silences.count =
-                if silent { self.silences.count + 1 } else { self.silences.count.saturating_sub(1) };
-            if self.stats.telling.allows(now, Time::ZERO) {
+            self.count = if silent { self.count + 1 } else { self.count.saturating_sub(1) };
+            if stats.telling.allows(now, Time::ZERO) {
                 let (topic, publisher) = (topic.name.as_str(), &*record.publisher);
                 out.report(&if silent {
                     Event::Silent { topic, publisher, after }

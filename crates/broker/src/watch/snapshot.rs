@@ -108,8 +108,8 @@ impl Broker {
         into.leaving = self.is_leaving();
         into.states = [0; 4];
         if into.with_streams {
-            for (_, stream) in self.store.table.streams() {
-                let Some(topic) = self.store.table.topic(stream.topic) else {
+            for (_, stream) in self.flow.store.table.streams() {
+                let Some(topic) = self.flow.store.table.topic(stream.topic) else {
                     invariant!("a stream's topic is there");
                     continue;
                 };
@@ -123,11 +123,11 @@ impl Broker {
             }
         }
         // Classes stay the same while a process lives.
-        if into.classes.len() == self.watch.stats.classes.iter().count() {
-            let pairs = into.classes.iter_mut().zip(self.watch.stats.classes.iter());
+        if into.classes.len() == self.flow.stats.classes.iter().count() {
+            let pairs = into.classes.iter_mut().zip(self.flow.stats.classes.iter());
             pairs.for_each(|((_, known), (_, counts))| *known = *counts);
         } else {
-            let classes = self.watch.stats.classes.iter().map(|(name, counts)| (name.to_owned(), *counts));
+            let classes = self.flow.stats.classes.iter().map(|(name, counts)| (name.to_owned(), *counts));
             into.classes = classes.collect();
         }
         into.broken_invariants = contract::invariants::broken();

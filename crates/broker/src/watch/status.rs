@@ -154,12 +154,12 @@ impl Broker {
 
     /// The number of a stream, by its topic and its publisher.
     pub fn stream_of(&self, topic: &str, publisher: &str) -> Option<StreamId> {
-        self.store.table.find_stream(self.store.table.find_topic(topic)?, publisher)
+        self.flow.store.table.find_stream(self.flow.store.table.find_topic(topic)?, publisher)
     }
 
     /// How many messages of a stream left this broker after their deadline.
     pub fn late_of(&self, stream: StreamId) -> Option<u64> {
-        self.store.table.stream(stream).map(|stream| stream.record.troubles.late)
+        self.flow.store.table.stream(stream).map(|stream| stream.record.troubles.late)
     }
 
     /// Sends a snapshot, and rows of streams and operators if asked for.
@@ -200,7 +200,7 @@ impl Broker {
             if bytes.len() >= ROWS_BYTES_TARGET {
                 break;
             }
-            if let Some((stream, topic)) = self.store.table.pair(index) {
+            if let Some((stream, topic)) = self.flow.store.table.pair(index) {
                 let needs = self.needs_in_words(topic);
                 StreamStatuses::append(&mut bytes, &self.row(now, index, (stream, topic), &needs));
             }
@@ -212,7 +212,7 @@ impl Broker {
 
     /// The whole broker, under this name.
     pub(crate) fn node_status<'n>(&self, name: &'n str, now: Time, survey: &Survey) -> NodeStatus<'n> {
-        let stats = &self.watch.stats;
+        let stats = &self.flow.stats;
         NodeStatus {
             name,
             standing: self.membership.pair.standing(),
@@ -221,15 +221,15 @@ impl Broker {
             protected: self.membership.pair.is_protected(),
             started: self.settings.started,
             taken: now,
-            streams: self.store.table.streams.len() as u32,
+            streams: self.flow.store.table.streams.len() as u32,
             operators: survey.operators,
-            clients: self.store.links.iter().filter(|(_, link)| link.is_client()).count() as u32
+            clients: self.flow.store.links.iter().filter(|(_, link)| link.is_client()).count() as u32
                 + survey.other_clients,
             relayed: survey.relayed,
             relayed_names: "",
-            silent: self.watch.silences.count(),
+            silent: self.silences.count(),
             utilisation_ppm: (self.promises.admission.utilisation() * 1e6) as u32,
-            queued: self.work.queue.len() as u32,
+            queued: self.flow.work.queue.len() as u32,
             counters: self.counters(survey),
             latency: stats.latencies.summary(),
             known: 0,
@@ -240,7 +240,7 @@ impl Broker {
 
     /// All that is counted.
     fn counters(&self, survey: &Survey) -> Counters {
-        let stats = &self.watch.stats;
+        let stats = &self.flow.stats;
         Counters {
             arrived: stats.arrived,
             dispatched: stats.dispatched,
@@ -260,14 +260,14 @@ impl Broker {
             pair_round_trip_us: self.membership.partner.round_trip().as_nanos_u64() / 1_000,
             pair_loss_ppm: self.membership.partner.loss_ppm().into(),
             pair_patience_us: self.membership.partner.patience().as_nanos_u64() / 1_000,
-            copying_us: self.work.lazy.action_p99().as_nanos_u64() / 1_000,
+            copying_us: self.flow.work.lazy.action_p99().as_nanos_u64() / 1_000,
             forwarded: stats.forwarded,
             late_replications: stats.late_replications,
             copies_kept: stats.copies_kept,
             unregistered: stats.unregistered,
             results: stats.results,
             results_refused: stats.results_refused,
-            results_broken: if survey.operators > 0 { self.store.table.refused_results() } else { 0 },
+            results_broken: if survey.operators > 0 { self.flow.store.table.refused_results() } else { 0 },
             unprocessed: stats.unprocessed,
             under_way: survey.under_way,
             memories: stats.memories,
@@ -291,7 +291,7 @@ impl Broker {
             !self.membership.pair.is_protected() && topic.strict().loss != contract::Loss::Unbounded;
         if recent(troubles.broken_at) {
             (TopicState::Broken, troubles.broken_by)
-        } else if self.watch.silences.of(now, stream, self.membership.pair.is_primary()).is_some() {
+        } else if self.silences.of(now, stream, self.membership.pair.is_primary()).is_some() {
             (TopicState::Silent, Concern::Silent)
         } else if exposed {
             (TopicState::AtRisk, Concern::Unprotected)
@@ -301,7 +301,7 @@ impl Broker {
             (TopicState::AtRisk, Concern::Crowded)
         } else if self.promises.crowd.is_beyond_budget(topic) {
             (TopicState::AtRisk, Concern::BudgetShort)
-        } else if self.store.has_far_subscribers(topic, &self.settings) {
+        } else if self.flow.store.has_far_subscribers(topic, &self.settings) {
             (TopicState::AtRisk, Concern::Far)
         } else if recent(troubles.endangered_at) {
             (TopicState::AtRisk, troubles.endangered_by)
@@ -316,7 +316,7 @@ impl Broker {
     fn hangs_by_the_backup(&self, stream: &Stream, topic: &Topic) -> bool {
         let relayed = |link: Option<LinkId>| link.is_some_and(|link| link.channel().is_some());
         let session = |index: &crate::store::ids::SessionId| {
-            self.store.sessions.get(*index).and_then(|session| session.link)
+            self.flow.store.sessions.get(*index).and_then(|session| session.link)
         };
         relayed(stream.record.source) || topic.subscribers.iter().any(|index| relayed(session(index)))
     }
@@ -349,11 +349,7 @@ impl Broker {
             subscribers_longest_run: troubles.reported.longest_run,
             subscribers_late: troubles.reported.late,
             latency: [took.last, took.longest].map(|micros| Span::micros(micros.into())),
-            silence: self
-                .watch
-                .silences
-                .of(now, stream, self.membership.pair.is_primary())
-                .unwrap_or(Span::ZERO),
+            silence: self.silences.of(now, stream, self.membership.pair.is_primary()).unwrap_or(Span::ZERO),
         }
     }
 }

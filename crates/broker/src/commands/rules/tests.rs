@@ -46,7 +46,7 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
         let after = fast().retain(9).deadline(Span::millis(20)).size(300);
         let changed = broker.change_topics(NOW, vec![rule("a/#", after)], &mut out).unwrap();
         assert_eq!(changed, [Changed { topic: "a/1".into(), before, after }]);
-        let (stream, topic) = broker.store.table.pair(StreamId(0)).unwrap();
+        let (stream, topic) = broker.flow.store.table.pair(StreamId(0)).unwrap();
         assert_eq!((topic.contract, topic.plan), (after, broker.promises.admission.plan(&after).unwrap()));
         assert!(stream.ring.is_reserved() && stream.ring.slots() >= 11 && stream.ring.payload_max() >= 300);
         let there: Vec<&[u8]> = stream
@@ -56,12 +56,16 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
             .map(|(_, it)| it)
             .collect();
         assert_eq!(there, payloads);
-        assert_eq!(broker.store.table.pair(StreamId(1)).unwrap().1.contract, before, "nobody meant this one");
+        assert_eq!(
+            broker.flow.store.table.pair(StreamId(1)).unwrap().1.contract,
+            before,
+            "nobody meant this one"
+        );
         assert!(broker.change_topics(NOW, vec![rule("a/#", after)], &mut out).unwrap().is_empty());
         assert!(broker.change_topics(NOW, vec![], &mut out).unwrap().is_empty(), "it keeps what it has");
         assert!(broker.find_contract("a/2", None).is_err());
         (0..2).for_each(|index| broker.drop_stream(StreamId(index), &mut out));
-        assert_eq!(broker.store.memory.used(), 0, "all memory is given back");
+        assert_eq!(broker.flow.store.memory.used(), 0, "all memory is given back");
         assert_eq!(broker.promises.admission.utilisation(), 0.0, "and all time");
     }
 }
@@ -71,20 +75,20 @@ fn a_long_name_takes_memory_once_for_all_its_streams_and_gives_it_back() {
     let long = "x".repeat(contract::TOPIC_BYTES_MAX);
     for contract in [fast(), fast().best_effort()] {
         let (mut broker, mut out) = carrying(&["a"], contract);
-        let one = broker.store.memory.used();
+        let one = broker.flow.store.memory.used();
         let take = |broker: &mut Broker, out: &mut Alone, name: &str| {
             let publisher = Publisher { name, incarnation: 1, link: None, made: None, gapless: true };
             broker.take_stream(NOW, &long, contract, &publisher, true, out).map_err(|denial| denial.text)
         };
         let streams = ["p", "q"].map(|name| take(&mut broker, &mut out, name).unwrap());
-        assert_eq!(broker.store.memory.used(), 3 * one + crate::store::memory::name_bytes(&long));
+        assert_eq!(broker.flow.store.memory.used(), 3 * one + crate::store::memory::name_bytes(&long));
         broker.drop_stream(streams[0], &mut out);
-        assert_eq!(broker.store.memory.used(), 2 * one + crate::store::memory::name_bytes(&long));
+        assert_eq!(broker.flow.store.memory.used(), 2 * one + crate::store::memory::name_bytes(&long));
         broker.drop_stream(streams[1], &mut out);
-        assert_eq!(broker.store.memory.used(), one);
+        assert_eq!(broker.flow.store.memory.used(), one);
         broker.settings.limits.store_bytes = one + crate::store::memory::name_bytes(&long);
         assert!(take(&mut broker, &mut out, "p").is_err(), "there is no memory for it");
-        assert_eq!(broker.store.memory.used(), one);
+        assert_eq!(broker.flow.store.memory.used(), one);
     }
 }
 
@@ -96,7 +100,7 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
     let supply = contract::Supply { share_ppm: 900_000, blocking: Span::ZERO };
     broker.promises.admission =
         contract::Admission::new(Default::default(), Default::default(), slow, supply);
-    for (_, topic) in broker.store.table.topics() {
+    for (_, topic) in broker.flow.store.table.topics() {
         broker.promises.admission.count(&topic.plan, &topic.contract, topic.receivers());
     }
     let harmless = || rule("b", fast().deadline(Span::millis(9)));
@@ -107,7 +111,7 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
         assert!(error.contains(words), "{error}");
         assert_eq!(broker.change_topics(NOW, rules, &mut Alone::default()).unwrap_err(), error);
         assert!(broker.settings.topics.is_empty() && broker.promises.rule_of("b").is_none());
-        assert!(broker.store.table.topics().all(|(_, topic)| topic.contract == fast()));
+        assert!(broker.flow.store.table.topics().all(|(_, topic)| topic.contract == fast()));
         assert_eq!(broker.promises.admission.utilisation(), before);
     };
     refused(&mut broker, fast().retain(0).tolerate(0), "`a`");
@@ -119,10 +123,10 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
     refused(&mut broker, fast().retain(1_000), "limits.ring_slots_max = 64");
     refused(&mut broker, fast().size(4_000_000_000), "bytes more would have to be reserved");
     refused(&mut broker, fast().confirmed(), "confirm = false");
-    broker.store.table.stream_mut(StreamId(0)).unwrap().record.asked = true;
-    broker.store.table.stream_mut(StreamId(0)).unwrap().record.source = Some(LinkId(1));
+    broker.flow.store.table.stream_mut(StreamId(0)).unwrap().record.asked = true;
+    broker.flow.store.table.stream_mut(StreamId(0)).unwrap().record.source = Some(LinkId(1));
     refused(&mut broker, fast().deadline(Span::millis(9)), "states a contract itself");
-    broker.store.table.stream_mut(StreamId(0)).unwrap().record.source = None;
+    broker.flow.store.table.stream_mut(StreamId(0)).unwrap().record.source = None;
     let changed = broker.change_topics(NOW, vec![harmless()], &mut out).unwrap();
     assert_eq!(changed.len(), 1);
 }
@@ -131,7 +135,7 @@ fn rules_that_do_not_fit_what_is_carried_change_nothing() {
 #[test]
 fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     let (mut broker, mut out) = carrying(&["a"], fast());
-    let index = broker.store.table.find_topic("a").unwrap();
+    let index = broker.flow.store.table.find_topic("a").unwrap();
     broker.membership.pair.be_deposed(NOW);
     broker.membership.pair.join(NOW, LinkId(1));
     let rules = vec![rule("a", fast().retain(12))];
@@ -141,10 +145,10 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     let copy = Message { stream: 0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
     broker.steps().keep_copy(NOW, StreamId(0), &copy, &mut out);
     assert!(broker.follow_contract(NOW, index, fast().retain(8), &mut out));
-    let (stream, topic) = broker.store.table.pair(StreamId(0)).unwrap();
+    let (stream, topic) = broker.flow.store.table.pair(StreamId(0)).unwrap();
     assert_eq!(topic.contract.retain, 8);
     assert!(stream.ring.find(0).is_some());
-    broker.store.table.stream_mut(StreamId(0)).unwrap().record.admitted = false;
+    broker.flow.store.table.stream_mut(StreamId(0)).unwrap().record.admitted = false;
     assert!(!broker.follow_contract(NOW, index, fast().retain(9), &mut out), "a client only asked for it");
 }
 
@@ -153,12 +157,12 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
 fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more_from_now_on() {
     let copied = fast().retain(5).deadline(Span::millis(20));
     let (mut broker, mut out) = carrying(&["a"], copied);
-    let before = broker.store.table.pair(StreamId(0)).unwrap().1.plan;
+    let before = broker.flow.store.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(before.replicate);
     let after = copied.retain(9).deadline(Span::millis(30));
     assert!(!broker.promises.admission.plan(&after).unwrap().replicate);
     broker.change_topics(NOW, vec![rule("a", after)], &mut out).unwrap();
-    let plan = broker.store.table.pair(StreamId(0)).unwrap().1.plan;
+    let plan = broker.flow.store.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(
         plan.replicate
             && plan.pseudo.replication == before.pseudo.replication
@@ -171,7 +175,7 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
     let contract = broker.find_contract("a", None).unwrap_or_else(|denial| panic!("{}", denial.text));
     let index = broker.take_stream(NOW, "a", contract, &publisher, true, &mut out);
     let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));
-    assert!(!broker.store.table.pair(index).unwrap().1.plan.replicate);
+    assert!(!broker.flow.store.table.pair(index).unwrap().1.plan.replicate);
 }
 
 /// What waits for its last safe moment must not be forgotten when that is another one.
@@ -179,22 +183,23 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
 fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
     let contract = fast().retain(5).deadline(Span::millis(20));
     let (mut broker, mut out) = carrying(&["a"], contract);
-    assert!(broker.store.table.pair(StreamId(0)).unwrap().1.plan.replicate);
+    assert!(broker.flow.store.table.pair(StreamId(0)).unwrap().1.plan.replicate);
     broker.membership.pair.accept_backup(NOW, LinkId(1), false);
     for seq in 0..3 {
         store(&mut broker, &mut out, StreamId(0), seq, b"x");
     }
     let jobs = |broker: &mut Broker| {
         let mut jobs = 0;
-        while let Some(job) = broker.work.queue.pop() {
+        while let Some(job) = broker.flow.work.queue.pop() {
             jobs += usize::from(job.kind() == JobKind::Replicate);
         }
         jobs
     };
     // As if they had been planned lazily, but for one that has been copied.
     assert_eq!(jobs(&mut broker), 3);
-    let ticket = broker.store.table.stream(StreamId(0)).unwrap().ring.find(1).unwrap();
+    let ticket = broker.flow.store.table.stream(StreamId(0)).unwrap().ring.find(1).unwrap();
     broker
+        .flow
         .store
         .table
         .stream_mut(StreamId(0))
@@ -211,10 +216,11 @@ fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
 #[test]
 fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
-    assert!(!broker.store.table.pair(StreamId(0)).unwrap().1.plan.replicate);
+    assert!(!broker.flow.store.table.pair(StreamId(0)).unwrap().1.plan.replicate);
     store(&mut broker, &mut out, StreamId(0), 0, b"x");
-    let ticket = broker.store.table.stream(StreamId(0)).unwrap().ring.find(0).unwrap();
+    let ticket = broker.flow.store.table.stream(StreamId(0)).unwrap().ring.find(0).unwrap();
     broker
+        .flow
         .store
         .table
         .stream_mut(StreamId(0))
@@ -224,7 +230,7 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
         .unwrap()
         .set(SlotFlags::REPLICATED);
     broker.steps().copy_again(StreamId(0));
-    let slot = broker.store.table.stream(StreamId(0)).unwrap().ring.slot(ticket).unwrap();
+    let slot = broker.flow.store.table.stream(StreamId(0)).unwrap().ring.slot(ticket).unwrap();
     assert!(slot.flags.has(SlotFlags::REPLICATED));
 }
 
@@ -232,7 +238,7 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
 #[test]
 fn a_change_that_needs_no_more_room_is_taken_although_there_was_too_little_before() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
-    let (stream, topic) = broker.store.table.pair(StreamId(0)).unwrap();
+    let (stream, topic) = broker.flow.store.table.pair(StreamId(0)).unwrap();
     let slots = broker.ring_slots(&topic.contract, &topic.plan, topic.processing);
     assert!(slots > 4 && stream.ring.slots() >= slots);
     broker.settings.limits.ring_slots_max = slots - 2;

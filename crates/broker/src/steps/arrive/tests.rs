@@ -18,7 +18,7 @@ fn too_fast(messages: impl IntoIterator<Item = (u64, Span, Span)>) -> u64 {
         let message = Message { stream: index.0, flags, seq, created, payload: b"x" };
         broker.steps().store_message(NOW + came, None, index, &message, false, &mut out).unwrap();
     }
-    broker.watch.stats.rate_violations
+    broker.flow.stats.rate_violations
 }
 
 #[test]

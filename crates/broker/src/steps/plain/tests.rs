@@ -242,7 +242,7 @@ impl Tried {
             limits,
         };
         let mut broker = Broker::new(settings);
-        broker.work.nothing_is_plain = nothing_is_plain;
+        broker.flow.work.nothing_is_plain = nothing_is_plain;
         let (out, next) = (Heard::default(), [0; TOPICS.len()]);
         let mut tried = Tried { broker, out, now: START, next };
         tried.broker.handle_timeout(START, &mut tried.out);
@@ -341,10 +341,10 @@ impl Tried {
                 );
             }
             Act::Forget(stream) => {
-                self.broker.store.table.stream_mut(StreamId(*stream)).unwrap().guess_next_seq(true);
+                self.broker.flow.store.table.stream_mut(StreamId(*stream)).unwrap().guess_next_seq(true);
             }
             Act::Tie(stream) => {
-                let ring = &mut self.broker.store.table.stream_mut(StreamId(*stream)).unwrap().ring;
+                let ring = &mut self.broker.flow.store.table.stream_mut(StreamId(*stream)).unwrap().ring;
                 let newest = ring.next_ticket().before(1);
                 ring.slot_mut(newest).into_iter().for_each(|slot| slot.lineage = 5);
             }
@@ -404,9 +404,9 @@ impl Tried {
     fn holds(&self) -> String {
         let mut snapshot = Snapshot { with_streams: true, ..Snapshot::default() };
         self.broker.fill(self.now, &Survey::default(), &mut snapshot);
-        let mut queue = self.broker.work.queue.clone();
+        let mut queue = self.broker.flow.work.queue.clone();
         let jobs: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        let streams = self.broker.store.table.streams().map(|(index, stream)| {
+        let streams = self.broker.flow.store.table.streams().map(|(index, stream)| {
             let ring = &stream.ring;
             let slots: Vec<_> = ring.tickets().map(|ticket| ring.message(ticket)).collect();
             let (next, unknown) = (stream.next_seq, stream.next_seq_is_guess());

@@ -125,7 +125,7 @@ fn stream_of(broker: &mut Broker, out: &mut Alone, topic: &str) -> StreamId {
 }
 
 fn ring(broker: &mut Broker, index: StreamId) -> &mut crate::store::ring::Ring {
-    &mut broker.store.table.stream_mut(index).unwrap().ring
+    &mut broker.flow.store.table.stream_mut(index).unwrap().ring
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
         );
         assert_eq!(ring(&mut broker, index).message(ticket).unwrap().1, b"there");
         let bytes = ring(&mut broker, index).bytes() + STREAM_BYTES;
-        assert_eq!(broker.store.memory.used(), bytes);
+        assert_eq!(broker.flow.store.memory.used(), bytes);
     }
     // Without them again, it stays as it is.
     out.within = None;
@@ -169,7 +169,7 @@ fn operators_whose_copies_do_not_fit_the_budget_put_topics_at_risk_until_they_ar
     let index = stream(&mut broker, &mut out);
     broker.admit_stream(index, &mut out).unwrap_or_else(|denial| panic!("{}", denial.text));
     let at_risk = |broker: &Broker| {
-        let (stream, topic) = broker.store.table.pair(index).unwrap();
+        let (stream, topic) = broker.flow.store.table.pair(index).unwrap();
         (
             topic.plan.lazy.is_some(),
             broker.promises.crowd.is_beyond_budget(topic),
@@ -221,12 +221,12 @@ fn rings_grow_as_far_as_limits_allow_and_the_operator_is_told() {
 
     let (mut full, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut full, &mut out);
-    let bytes = full.store.memory.used();
+    let bytes = full.flow.store.memory.used();
     full.settings.limits.store_bytes = bytes;
     out.within = Some(Span::millis(90));
     full.rebind(NOW, &mut out);
     let slots = ring(&mut full, index).slots();
-    assert_eq!((slots, full.store.memory.used()), (16, bytes));
+    assert_eq!((slots, full.flow.store.memory.used()), (16, bytes));
     let [said] = &out.said[..] else { panic!("{:?}", out.said) };
     assert!(said.contains("need 91 of its messages to be kept, and 16 are"), "{said}");
     assert!(said.contains("limits.store"), "{said}");
@@ -280,15 +280,25 @@ fn streams_of_results_that_the_other_broker_ends_are_not_taken_for_those_that_co
     }
     // As when it stands by and the primary retires them.
     for topic in ["x", "y", "z"] {
-        let made =
-            broker.store.table.topic(broker.store.table.find_topic(topic).unwrap()).unwrap().streams[0];
+        let made = broker
+            .flow
+            .store
+            .table
+            .topic(broker.flow.store.table.find_topic(topic).unwrap())
+            .unwrap()
+            .streams[0];
         broker.drop_stream(made, &mut out);
     }
     // The last place is the first to be taken again, at once.
     for (output, topic) in [(0, "x"), (1, "y"), (2, "z")] {
         assert!(broker.publish_result(NOW, &result(index, output, topic), &mut out), "on {topic}");
-        let made =
-            broker.store.table.topic(broker.store.table.find_topic(topic).unwrap()).unwrap().streams[0];
+        let made = broker
+            .flow
+            .store
+            .table
+            .topic(broker.flow.store.table.find_topic(topic).unwrap())
+            .unwrap()
+            .streams[0];
         let ring = ring(&mut broker, made);
         let carried: Vec<_> = ring.tickets().filter_map(|ticket| Some(ring.message(ticket)?.1)).collect();
         assert_eq!(carried, [topic.as_bytes()]);
@@ -338,7 +348,7 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut broker, &mut out);
     broker.steps().remember_finished(index, 7);
-    let arrived = |broker: &Broker| broker.store.table.stream(index).unwrap().arrived();
+    let arrived = |broker: &Broker| broker.flow.store.table.stream(index).unwrap().arrived();
     assert_eq!(arrived(&broker), 0, "nothing came");
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
@@ -346,7 +356,7 @@ fn what_the_old_primary_was_done_with_is_a_duplicate_when_it_comes_again() {
         broker.steps().store_message(NOW, None, index, &message, false, out).is_ok()
     };
     assert!(!again(&mut broker, &mut out, 7));
-    assert_eq!(broker.watch.stats.duplicates, 1);
+    assert_eq!(broker.flow.stats.duplicates, 1);
     assert!(again(&mut broker, &mut out, 6), "it was not done with this one");
     assert!(again(&mut broker, &mut out, 8));
     assert_eq!(arrived(&broker), 2);
@@ -363,7 +373,7 @@ fn what_is_finished_takes_no_place_of_a_copy_that_is_needed() {
     let slots = ring(&mut broker, index).slots() as u64;
     for seq in 0..slots {
         ring(&mut broker, index).push(seq, NOW, b"copy", SlotFlags::COPY, MessageFlags::NONE);
-        broker.store.table.stream_mut(index).unwrap().next_seq = seq + 1;
+        broker.flow.store.table.stream_mut(index).unwrap().next_seq = seq + 1;
     }
     broker.steps().remember_finished(index, slots);
     assert!(ring(&mut broker, index).find(slots).is_none());
@@ -379,7 +389,7 @@ fn what_is_finished_takes_no_place_of_a_copy_that_is_needed() {
 fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_has_told_what_they_remember() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut broker, &mut out);
-    let topic = broker.store.table.stream(index).unwrap().topic;
+    let topic = broker.flow.store.table.stream(index).unwrap().topic;
     let again = |broker: &mut Broker, out: &mut Alone, seq| {
         let message =
             Message { stream: index.0, flags: MessageFlags::RESEND, seq, created: NOW, payload: b"again" };
@@ -389,8 +399,8 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
         [(true, false, true), (true, true, false), (false, false, false), (true, false, true)]
     {
         let processing = Processing { handle: 0, within: Span::millis(1), remembers };
-        broker.store.table.topic_mut(topic).unwrap().processing = Some(processing);
-        let seq = broker.store.table.stream(index).unwrap().next_seq;
+        broker.flow.store.table.topic_mut(topic).unwrap().processing = Some(processing);
+        let seq = broker.flow.store.table.stream(index).unwrap().next_seq;
         let (copied, finished) = (seq, seq + 1);
         ring(&mut broker, index).push(copied, NOW, b"copy", SlotFlags::COPY, MessageFlags::NONE);
         broker.membership.pair.join(NOW, LinkId(1));
@@ -399,9 +409,9 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
         if told {
             broker.know_everything(LinkId(1), &mut out);
         }
-        let before = broker.work.queue.len();
+        let before = broker.flow.work.queue.len();
         broker.carry_out(NOW, Decision::Promote(PromotionCause::Silent), &mut out);
-        assert_eq!(broker.work.queue.len() - before, usize::from(comes_again), "the copy is dispatched");
+        assert_eq!(broker.flow.work.queue.len() - before, usize::from(comes_again), "the copy is dispatched");
         assert_eq!(again(&mut broker, &mut out, finished), comes_again, "{remembers} {told}");
         assert!(!again(&mut broker, &mut out, copied), "it is there, and dispatched or pruned");
         ring(&mut broker, index).slots_mut().for_each(|slot| slot.set(SlotFlags::DISPATCHED));
@@ -413,17 +423,17 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
 fn what_a_new_primary_copies_it_is_not_done_with() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
     let index = stream(&mut broker, &mut out);
-    let topic = broker.store.table.stream(index).unwrap().topic;
+    let topic = broker.flow.store.table.stream(index).unwrap().topic;
     let processing = Processing { handle: 0, within: Span::millis(1), remembers: true };
-    broker.store.table.topic_mut(topic).unwrap().processing = Some(processing);
+    broker.flow.store.table.topic_mut(topic).unwrap().processing = Some(processing);
     broker.membership.pair.join(NOW, LinkId(1));
     broker.steps().be_done_with(index, 0);
     let copy = Message { stream: index.0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
     broker.steps().keep_copy(NOW, index, &copy, &mut out);
     broker.know_everything(LinkId(1), &mut out);
-    let before = broker.work.queue.len();
+    let before = broker.flow.work.queue.len();
     broker.carry_out(NOW, Decision::Promote(PromotionCause::Silent), &mut out);
-    assert_eq!(broker.work.queue.len() - before, 1, "it is dispatched with what it says");
+    assert_eq!(broker.flow.work.queue.len() - before, 1, "it is dispatched with what it says");
     let ticket = ring(&mut broker, index).find(0).unwrap();
     assert_eq!(ring(&mut broker, index).message(ticket).unwrap().1, b"copy");
 }
