@@ -330,7 +330,7 @@ impl Broker {
                 self.flow.stats.classes.count(received.class, |class| class.hear(&received));
             }
             Frame::Trouble(trouble) => {
-                self.flow.stats.hear_trouble(now, from, &trouble, &mut self.flow.store, out)
+                self.flow.stats.hear_trouble(now, from, &trouble, &mut self.flow.store, out);
             }
             Frame::Handover => self.handover(now, Some(from), out),
             Frame::ClockRequest { sent, known } => self.flow.stats.tell_time(
@@ -366,10 +366,7 @@ impl Broker {
                 self.membership.pair.on_poll_reply(from);
                 let later = self.flow.work.forwarded_after_poll.is_some_and(|poll| number > poll);
                 // Whoever remembers may have to dispatch it all the same.
-                if later
-                    && self.membership.pair.primary_link() == Some(from)
-                    && !self.membership.pair.remembers()
-                {
+                if later && self.follows(from) && !self.membership.pair.remembers() {
                     self.flow.work.forwarded_after_poll = None;
                     self.flow.store.table.settle_forwarded();
                 }
@@ -379,9 +376,7 @@ impl Broker {
             Frame::Session { incarnation, present, needs, client, filter } => {
                 self.learn_session(now, from, client, incarnation, (filter, needs), present, out);
             }
-            Frame::Records(records) if self.membership.pair.primary_link() == Some(from) => {
-                out.learn(now, records)
-            }
+            Frame::Records(records) if self.follows(from) => out.learn(now, records),
             Frame::Records(_) => {}
             Frame::Memory { instance, picture } => {
                 if self.membership.pair.primary_link() == Some(from)

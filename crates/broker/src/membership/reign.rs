@@ -100,7 +100,7 @@ impl Broker {
                 self.membership.pair.seek(now);
             }
             Decision::Join(_) if leaving && !self.membership.pair.is_primary() => {
-                self.membership.pair.seek(now)
+                self.membership.pair.seek(now);
             }
             Decision::Promote(cause) => self.promote(now, cause, out),
             Decision::StepDown(to) => self.step_down(now, to, out),

@@ -177,9 +177,7 @@ impl Steps<'_> {
         self.flow.stats.arrived += 1;
         stream.count_arrival(now, message.seq, topic, &mut self.flow.stats, out);
         let age = now.since(message.created);
-        if age < Span::ZERO {
-            self.flow.stats.clock_ahead += 1;
-        }
+        self.flow.stats.clock_ahead += u64::from(age < Span::ZERO);
         let resend = message.flags.contains(MessageFlags::RESEND);
         let released = if resend {
             Release { at: message.created.min(now), step: None }
@@ -206,13 +204,8 @@ impl Steps<'_> {
         // By reference: what is not copied need not wait for the line with the deadline of replication.
         let plan = &topic.plan.pseudo;
         if self.settings.policy.is_by_deadline() {
-            self.flow.work.queue.push(
-                JobKind::Dispatch,
-                released.at + plan.dispatch,
-                priority,
-                index,
-                ticket,
-            );
+            let due = released.at + plan.dispatch;
+            self.flow.work.queue.push(JobKind::Dispatch, due, priority, index, ticket);
             if copies {
                 let arrival = Arrival { index, ticket, expected, seq: message.seq, released: released.at };
                 let regular = !resend && released.step.is_none();
