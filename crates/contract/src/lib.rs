@@ -12,6 +12,7 @@ mod looks;
 mod mutant;
 pub mod names;
 mod needs;
+pub mod path;
 pub mod rounds;
 mod terms;
 mod time;
