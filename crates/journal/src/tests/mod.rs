@@ -1,0 +1,5 @@
+//! The journal on an invented disk.
+
+mod anything;
+mod cases;
+mod drive;
