@@ -11,12 +11,14 @@ use crate::format::{self, HEADER_BYTES, Header, NOTE_BYTES, RawItem, Record, u32
 use crate::room::Cause;
 use crate::segment::{Segment, bytes_used};
 use crate::topics::Place;
-use crate::{Damage, Event, FileName, Files, Journal, Mutant, PRIORITIES, State, TopicId};
+use crate::{Damage, Event, Files, Journal, Mutant, PRIORITIES, State, TopicId};
 use contract::{Span, Time};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(crate) struct Compaction {
+    /// No other has it: one that was given up may have had the same file.
+    number: u64,
     target: Segment,
     sources: Vec<u64>,
     /// Which of the sources is copied, and from where.
@@ -46,9 +48,9 @@ impl<F: Files> Journal<F> {
         self.compaction.as_ref().is_some_and(|compaction| !compaction.is_copied)
     }
 
-    pub(crate) fn compaction_to_sync(&self) -> Option<FileName> {
+    pub(crate) fn compaction_to_sync(&self) -> Option<u64> {
         let compaction = self.compaction.as_ref().filter(|compaction| compaction.is_copied)?;
-        Some(compaction.target.name())
+        Some(compaction.number)
     }
 
     /// Copies so many bytes, or one record.
@@ -98,9 +100,11 @@ impl<F: Files> Journal<F> {
         let target = Segment::new(&header, self.settings.items_per_mark);
         // A disk that is full says so when something is appended, too.
         if self.begin_segment(&target).is_ok() {
+            self.syncs.compactions += 1;
+            let number = self.syncs.compactions;
             let (entries, at) = (BTreeMap::new(), HEADER_BYTES as u32);
             self.compaction =
-                Some(Compaction { target, sources: run, source: 0, at, entries, is_copied: false });
+                Some(Compaction { number, target, sources: run, source: 0, at, entries, is_copied: false });
         }
     }
 
@@ -204,15 +208,15 @@ impl<F: Files> Journal<F> {
         self.syncs.soil(target.name());
         (self.syncs.names, self.syncs.is_needed) = (true, true);
         if Mutant::RemoveEarly.is_on() {
-            let name = compaction.target.name();
-            self.finish_compaction(name);
+            let number = compaction.number;
+            self.finish_compaction(number);
         }
         Some(0)
     }
 
     /// The copy has been synced: it takes the place of what was copied.
-    pub(crate) fn finish_compaction(&mut self, file: FileName) {
-        let Some(compaction) = self.compaction.take_if(|compaction| compaction.target.name() == file) else {
+    pub(crate) fn finish_compaction(&mut self, number: u64) {
+        let Some(compaction) = self.compaction.take_if(|compaction| compaction.number == number) else {
             return;
         };
         let Compaction { mut target, sources, entries, .. } = compaction;

@@ -15,6 +15,8 @@ pub(crate) struct Syncs {
     pub(crate) is_needed: bool,
     under_way: Option<UnderWay>,
     tickets: u64,
+    /// How many compactions have begun.
+    pub(crate) compactions: u64,
     begun: Time,
     pub(crate) durable: Position,
 }
@@ -24,7 +26,7 @@ struct UnderWay {
     ticket: u64,
     up_to: Position,
     /// A compaction whose copy is complete.
-    compaction: Option<FileName>,
+    compaction: Option<u64>,
     /// Files of notes that are of no more use afterwards.
     notes: Vec<u64>,
 }
@@ -82,8 +84,8 @@ impl<F: Files> Journal<F> {
             _ => {
                 self.syncs.durable = self.syncs.durable.max(under_way.up_to);
                 under_way.notes.into_iter().for_each(|number| self.remove_notes(number));
-                if let Some(file) = under_way.compaction {
-                    self.finish_compaction(file);
+                if let Some(number) = under_way.compaction {
+                    self.finish_compaction(number);
                 }
             }
         }
