@@ -23,7 +23,7 @@ sys.path[0] = ROOT
 
 from bench.rooms import age, document, options, render, verdicts
 
-MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv", "flink")
+MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv", "flink", "journal")
 # Measurements, and single kinds of load of them, which leave others on the page: measurement, words, what it is.
 NAMES = {
     "cpep": ("processing", [], None),
@@ -37,7 +37,7 @@ NAMES = {
     "limit": ("peers", ["--only", "relay", "--only", "keeper"], "the floor of each load that other brokers get: the bare relay and the keeper alone"),
 }
 GROUPS = {
-    "own": ["sim", "frame", "processing", "modules", "replication", "mqtt"],
+    "own": ["sim", "frame", "processing", "modules", "replication", "mqtt", "journal"],
     "peers": ["urgent", "pingpong", "apart", "flood", "fanout", "table32", "crash", "kv"],
 }
 CARGO = os.environ.get("CARGO", "cargo")

@@ -11,7 +11,7 @@ pub(crate) struct Page {
 }
 
 /// What is read at once: most items and those around them, and little enough to be read for a single one.
-const PAGE_BYTES: u64 = 16 << 10;
+const PAGE_BYTES: u64 = 4 << 10;
 
 impl Page {
     /// Bytes of a file, which has been written up to `end`. Nothing: it is shorter than that.
