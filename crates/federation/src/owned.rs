@@ -65,6 +65,8 @@ enum Step {
     Alone,
     /// Together with the folders that only exist for it, in one write.
     Along,
+    /// The node alone: the first of the folders is there, and so the others should be.
+    AloneAgain,
     /// A folder above those, by how far above.
     Above(usize),
     /// One of the folders that only exist for it, by its place: some of them were there, and others were not.
@@ -196,7 +198,7 @@ impl Owned {
 
     fn creation(&self, data: &[u8]) -> Vec<Operation> {
         match self.step {
-            Step::Alone => self.create(data),
+            Step::Alone | Step::AloneAgain => self.create(data),
             Step::Along => self.with.iter().map(Operation::folder).chain(self.create(data)).collect(),
             Step::Each(place) => self.with.get(place).map(Operation::folder).into_iter().collect(),
             Step::Above(height) => {
@@ -215,8 +217,10 @@ impl Owned {
             Step::Alone if alone => Step::Above(0),
             Step::Alone => Step::Along,
             Step::Along if missing => Step::Above(0),
+            // Mostly somebody else has created them meanwhile.
+            Step::Along => Step::AloneAgain,
             // Some of the folders are there.
-            Step::Along => Step::Each(0),
+            Step::AloneAgain => Step::Each(0),
             Step::Each(_) if missing => Step::Above(0),
             Step::Each(place) if place + 1 < self.with.len() => Step::Each(place + 1),
             Step::Each(_) => Step::Alone,
@@ -243,13 +247,13 @@ impl Owned {
         }
         match (std::mem::replace(&mut self.state, State::Absent), reply) {
             (State::Writing(Some(data)), Reply::Written(_)) => match self.step {
-                Step::Alone | Step::Along => {
+                Step::Alone | Step::Along | Step::AloneAgain => {
                     (self.state, self.step, self.attempts) = (State::Present(data), Step::Alone, 0);
                 }
                 Step::Each(_) | Step::Above(_) => self.step = self.after(None),
             },
             (State::Writing(Some(data)), Reply::Refused { why: Refusal::Exists, .. })
-                if self.step == Step::Alone =>
+                if matches!(self.step, Step::Alone | Step::AloneAgain) =>
             {
                 self.state = State::Looking(data);
                 mirror.read_once(purpose, &self.path);
