@@ -136,6 +136,26 @@ pub enum Mutant {
     WaitTwice,
     /// A read gives what is too old.
     ReadStale,
+    /// The leader gives topics of a router that has died to nobody else.
+    KeepDeadRouters,
+    /// A router carries a topic back to the site that it comes from.
+    CarryBack,
+    /// What is offered is taken for what is asked.
+    MatchAnything,
+    /// The leader counts epochs from one again, and a site takes the word of an older one.
+    TakeOlderEpochs,
+    /// A site keeps its links to routers that carry nothing for it.
+    KeepLinks,
+    /// A site stays with the first router of a topic.
+    KeepFirstRoute,
+    /// What rings is not read again.
+    ForgetRings,
+    /// A topic in which nobody has any interest is never removed.
+    KeepIdleTopics,
+    /// A new primary leaves the nodes of the one before it as they are.
+    LeaveNodes,
+    /// A former router keeps a topic that has moved.
+    KeepMoved,
     /// One stamp more is kept than configured.
     KeepOneMore,
     /// What is new makes way, and not what is oldest.

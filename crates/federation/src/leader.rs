@@ -15,7 +15,7 @@ use crate::router::{Purpose, RouterSettings, shard_number};
 use crate::tree::{
     ASSIGN, BROKERS, LEADERS, TOPICS, above, assign_path, broker_path, last, topic_of, topic_path, unescape,
 };
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Topics in one shard, so that no node outgrows what the service takes.
@@ -474,7 +474,7 @@ impl Leader {
             self.todo.insert(topic.clone());
         }
         for (topic, epoch) in topics.into_iter().filter(|(topic, epoch)| before.get(topic) != Some(epoch)) {
-            self.epoch_max = self.epoch_max.max(epoch);
+            self.epoch_max = if Mutant::TakeOlderEpochs.is_on() { 0 } else { self.epoch_max.max(epoch) };
             self.topics.entry(topic.clone()).or_default().holders.insert(shard.to_owned(), epoch);
             self.todo.insert(topic);
         }
@@ -592,7 +592,8 @@ impl Leader {
             }
             return;
         }
-        let lives = |shard: &String| self.routers.contains(&router_of(shard));
+        let lives =
+            |shard: &String| Mutant::KeepDeadRouters.is_on() || self.routers.contains(&router_of(shard));
         let current = topic.current().filter(|(shard, _)| lives(shard));
         let current = current.map(|(shard, epoch)| (shard.clone(), epoch));
         let moves = self.to_move.remove(name);
@@ -612,6 +613,9 @@ impl Leader {
             let record = TopicRecord { router, epoch, former: None, refused: Vec::new() };
             batch.bytes += name.len() + 100;
             batch.topics.insert(name.to_owned(), record);
+        }
+        if Mutant::KeepMoved.is_on() {
+            return;
         }
         if alive.is_empty() || ended.is_some() {
             alive.iter().for_each(|shard| self.take_off(shard, name, batch, mirror));

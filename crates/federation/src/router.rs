@@ -23,7 +23,7 @@ use crate::tree::{
     Side, VERSION_PATH, above, assign_path, broker_path, endpoint_path, last, side_path, topic_of,
     topic_path, unescape,
 };
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Who a router is, and how it decides where it leads.
@@ -79,7 +79,7 @@ impl Carried {
         let mut asked: BTreeMap<&String, &Terms> = BTreeMap::new();
         wants.for_each(|(site, terms)| _ = asked.entry(site).or_insert(terms));
         for (from, offered) in &topic.sides[0] {
-            for (to, asked) in asked.iter().filter(|(to, _)| **to != from) {
+            for (to, asked) in asked.iter().filter(|(to, _)| **to != from || Mutant::CarryBack.is_on()) {
                 match mismatch(offered, asked) {
                     None => _ = carried.ways.entry(from.clone()).or_default().insert((*to).clone()),
                     Some(why) => {
@@ -592,7 +592,7 @@ impl Router {
         let Some(topic) = self.topics.get_mut(name) else { return };
         let read =
             Side::ALL.iter().all(|side| self.mirror.is_known(Aspect::Children, &side_path(name, *side)));
-        let is_idle = read && topic.sides.iter().all(BTreeMap::is_empty);
+        let is_idle = !Mutant::KeepIdleTopics.is_on() && read && topic.sides.iter().all(BTreeMap::is_empty);
         match (topic.idle_since, is_idle) {
             (None, true) => {
                 topic.idle_since = Some(now);

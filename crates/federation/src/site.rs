@@ -18,7 +18,7 @@ use crate::tree::{
     EDGES, Side, VERSION, VERSION_PATH, broker_path, endpoint_path, escape, side_path, topic_of, topic_path,
     unescape,
 };
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Who a participant is.
@@ -544,7 +544,9 @@ impl Site {
         }
         let created = std::mem::replace(&mut topic.created, node.stat.created);
         let same = created == node.stat.created;
-        let older = same && topic.route.as_ref().is_some_and(|route| route.epoch > record.epoch);
+        let older = same
+            && !Mutant::TakeOlderEpochs.is_on()
+            && topic.route.as_ref().is_some_and(|route| route.epoch > record.epoch);
         if older || !topic.is_wanted() {
             return;
         }
@@ -572,7 +574,8 @@ impl Site {
     /// Binds a topic to another router, and links to routers to what they carry (W3).
     fn change_route(&mut self, name: &str, route: Option<Route>) {
         let Some(topic) = self.topics.get_mut(name) else { return };
-        if topic.route == route {
+        let stays = Mutant::KeepFirstRoute.is_on() && topic.route.is_some() && route.is_some();
+        if topic.route == route || stays {
             return;
         }
         let routers = |route: &Option<Route>| -> BTreeSet<String> {
@@ -594,7 +597,7 @@ impl Site {
         for router in before.difference(&after) {
             let Some(carried) = self.routers.get_mut(router) else { continue };
             carried.topics.remove(name);
-            if carried.topics.is_empty() {
+            if carried.topics.is_empty() && !Mutant::KeepLinks.is_on() {
                 self.routers.remove(router);
                 self.mirror.unfollow(Aspect::Data, &broker_path(router));
                 self.news.push_back(SiteNews::Unlink { router: router.clone() });
