@@ -330,9 +330,10 @@ impl Leader {
     fn look_at_queue(&mut self, mirror: &mut Mirror<Purpose>) {
         let Place::Has(own) = &self.place else { return };
         let Some(queue) = mirror.children(LEADERS) else { return };
-        let number =
-            |name: &str| name.rsplit_once('-').map_or(String::new(), |(_, number)| number.to_owned());
-        let first = queue.iter().min_by_key(|name| number(name)).cloned();
+        // What others have put there is no place in the queue.
+        let number = |name: &str| name.strip_prefix("n-").and_then(|number| number.parse::<u64>().ok());
+        let first =
+            queue.iter().filter_map(|name| Some((number(name)?, name))).min().map(|(_, name)| name.clone());
         if !queue.contains(own) && mirror.is_fresh_at(Aspect::Children, LEADERS) {
             // Somebody has removed us.
             self.forget(mirror);

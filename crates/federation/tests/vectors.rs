@@ -122,3 +122,83 @@ fn a_router_drains_and_a_new_one_takes_its_share() {
     assert!(world.participants[a].links.keys().eq(["r2"]));
     assert_eq!(world.broken, [""; 0]);
 }
+
+/// Two sites of one name: the second is told, waits, and disturbs nobody; when the first is gone, the name is its own.
+#[test]
+fn a_name_belongs_to_whoever_claimed_it_first() {
+    let mut world = World::new(5);
+    world.add_router("r1");
+    let first = world.add_site("a");
+    let other = world.add_site("b");
+    world.open(first, "x", Side::Publishes, &terms());
+    world.open(other, "x", Side::Subscribes, &terms());
+    world.run(Span::secs(5));
+    world.forget_news();
+    let second = world.add_namesake("a");
+    world.open(second, "y", Side::Publishes, &terms());
+    world.run(Span::secs(20));
+    assert_eq!(world.said(second, "NameTaken"), 1, "{:?}", world.participants[second].news);
+    assert!(world.participants[first].news.is_empty() && world.participants[other].news.is_empty());
+    assert!(world.service.nodes().all(|(path, _)| !path.contains("/y")));
+    world.kill(first);
+    world.run(Span::secs(10));
+    assert_eq!(world.said(second, "Claimed"), 1, "{:?}", world.participants[second].news);
+    assert!(world.service.nodes().any(|(path, _)| path.ends_with("/y/pub/a")));
+}
+
+/// A tree of another release, or of something else, is left alone.
+#[test]
+fn nothing_is_written_into_the_tree_of_something_else() {
+    let mut world = World::new(6);
+    let data = b"verge-9".to_vec();
+    let (path, lasting) = ("/version".to_owned(), federation::Lasting::Persistent);
+    let admin = world.service.connect(world.now, None);
+    let write = federation::Operation::Create { path, data, lasting };
+    world.service.answer(admin, &federation::Request::Write(vec![write]));
+    let (site, router) = (world.add_site("a"), world.add_router("r1"));
+    world.open(site, "x", Side::Publishes, &terms());
+    world.run(Span::secs(20));
+    for one in [site, router] {
+        assert_eq!(world.said(one, "verge-9"), 1, "{:?}", world.participants[one].news);
+    }
+    assert_eq!(world.service.nodes().count(), 2);
+}
+
+/// Nodes of others in between are no business of ours, and what is none of our records says nothing.
+#[test]
+fn foreign_nodes_are_passed_over() {
+    let mut world = World::new(7);
+    let router = world.add_router("r1");
+    let [a, b] = ["a", "b"].map(|name| world.add_site(name));
+    world.open(a, "x", Side::Publishes, &terms());
+    world.run(Span::secs(5));
+    let admin = world.service.connect(world.now, None);
+    let topic = world.service.nodes().find(|(path, _)| path.ends_with("/x")).unwrap().0.to_owned();
+    for path in [
+        "/topics/zz".to_owned(),
+        "/topics/zz/%zz".to_owned(),
+        "/broker/rogue".to_owned(),
+        "/assign/%".to_owned(),
+        "/leader/mine".to_owned(),
+        format!("{topic}/sub/stranger"),
+        format!("{topic}/odd"),
+    ] {
+        let (data, lasting) = (b"{]".to_vec(), federation::Lasting::Persistent);
+        let write = federation::Operation::Create { path, data, lasting };
+        let (reply, rings) = world.service.answer(admin, &federation::Request::Write(vec![write]));
+        assert!(matches!(reply, federation::Reply::Written(_)), "{reply:?}");
+        world.rung(rings);
+    }
+    world.open(b, "x", Side::Subscribes, &terms());
+    world.open(a, "z", Side::Publishes, &terms());
+    world.run(Span::secs(10));
+    assert!(world.router(router).unwrap().leads());
+    let ways = world.router(router).unwrap().carried("x").unwrap().ways.clone();
+    assert_eq!(ways, [("a".to_owned(), BTreeSet::from(["b".to_owned()]))].into());
+    assert_eq!(world.participants[a].routes["z"].0.router, "r1");
+    world.kill(router);
+    let next = world.add_router("r2");
+    world.run(Span::secs(15));
+    assert!(world.router(next).unwrap().leads());
+    assert_eq!(world.participants[a].routes["z"].0.router, "r2");
+}

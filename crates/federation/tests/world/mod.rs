@@ -165,6 +165,12 @@ impl World {
         self.add(name, Role::Site(Box::new(site)))
     }
 
+    /// A site that calls itself like another, and is another pair.
+    pub fn add_namesake(&mut self, name: &str) -> usize {
+        let site = new_site(name, &format!("other-{name}"), 1);
+        self.add(name, Role::Site(Box::new(site)))
+    }
+
     pub fn add_router(&mut self, name: &str) -> usize {
         let router = self.new_router(name, 1);
         self.add(name, router)
@@ -511,6 +517,11 @@ impl World {
             SiteNews::Unlink { router } => _ = participant.links.remove(router),
             _ => {}
         }
+    }
+
+    /// Has watches ring that rang since somebody wrote who is none of the participants.
+    pub fn rung(&mut self, rings: Vec<Ring>) {
+        self.ring(rings);
     }
 
     /// Takes what it has to say after it was called directly.
