@@ -6,7 +6,7 @@
 //!
 //! The invariant: what is followed is either known as of a read after its last ring, or a read of it is under way or waits for a place.
 
-use crate::coordination::{Node, Operation, Reply, Request, Session, Ticket};
+use crate::coordination::{Node, Operation, Refusal, Reply, Request, Session, Ticket};
 use contract::Mutant;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -68,6 +68,8 @@ pub(crate) struct Mirror<P> {
     out: VecDeque<(Ticket, Request)>,
     changed: VecDeque<(Aspect, String)>,
     outcomes: VecDeque<Outcome<P>>,
+    /// What the service did not let us read, and whether that has been told.
+    barred: BTreeMap<(Aspect, String), (Refusal, bool)>,
 }
 
 /// What a change of the session means for a participant.
@@ -95,6 +97,7 @@ impl<P> Mirror<P> {
             out: VecDeque::new(),
             changed: VecDeque::new(),
             outcomes: VecDeque::new(),
+            barred: BTreeMap::new(),
         }
     }
 
@@ -181,6 +184,30 @@ impl<P> Mirror<P> {
     /// How a write ended.
     pub(crate) fn poll_outcome(&mut self) -> Option<Outcome<P>> {
         self.outcomes.pop_front()
+    }
+
+    /// Something that the service does not let us read, told once.
+    pub(crate) fn poll_barred(&mut self) -> Option<(String, Refusal)> {
+        let ((_, path), (why, told)) = self.barred.iter_mut().find(|(_, (_, told))| !*told)?;
+        *told = true;
+        Some((path.clone(), *why))
+    }
+
+    /// Whether there is anything that could not be read.
+    pub(crate) fn is_barred(&self) -> bool {
+        !self.barred.is_empty()
+    }
+
+    /// Tries again what could not be read.
+    pub(crate) fn read_barred(&mut self) {
+        let barred: Vec<(Aspect, String)> = self.barred.keys().cloned().collect();
+        for (aspect, path) in barred {
+            if self.followed.contains_key(&(aspect, path.clone())) {
+                self.rung(aspect, &path);
+            } else {
+                self.barred.remove(&(aspect, path));
+            }
+        }
     }
 
     /// The next request for the service.
@@ -305,9 +332,15 @@ impl<P> Mirror<P> {
             (Aspect::Children, Reply::Children(children)) => {
                 Known::Children(children.map(|names| names.into_iter().collect()))
             }
+            (_, Reply::Refused { why, .. }) => {
+                self.barred.entry((aspect, path.to_owned())).or_insert((why, false));
+                return;
+            }
             // Not read: again, when there is a connection.
             _ => return,
         };
+        self.barred.remove(&(aspect, path.to_owned()));
+        let Some(followed) = self.followed.get_mut(&(aspect, path.to_owned())) else { return };
         followed.fresh = !again;
         if followed.known != known {
             followed.known = known;

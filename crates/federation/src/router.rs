@@ -109,7 +109,7 @@ pub enum RouterNews {
         /// What it says that it is.
         found: String,
     },
-    /// The service refuses what has to be written.
+    /// The service refuses what has to be written or read. It is tried again every second.
     Forbidden {
         /// The node.
         path: String,
@@ -168,6 +168,8 @@ pub struct Router {
     claimed: bool,
     in_trouble: bool,
     claim_at: Time,
+    /// When what could not be read is tried again.
+    barred_at: Time,
     topics: BTreeMap<String, Assigned>,
     by_number: BTreeMap<u64, String>,
     numbers: u64,
@@ -175,6 +177,10 @@ pub struct Router {
     shards: BTreeMap<String, BTreeMap<String, u64>>,
     /// Topics in which nobody has any interest, and when they are removed.
     idle: BTreeSet<(Time, String)>,
+    /// Those that are removed now, one of each shard at a time, since each changes it.
+    due: BTreeSet<String>,
+    /// Shards from which a topic is being removed.
+    tidied: BTreeSet<String>,
     /// What is kept, and when it runs out.
     expiries: BTreeSet<(u64, String, String)>,
     leader: Leader,
@@ -198,11 +204,14 @@ impl Router {
             claimed: false,
             in_trouble: false,
             claim_at: Time::NEVER,
+            barred_at: Time::NEVER,
             topics: BTreeMap::new(),
             by_number: BTreeMap::new(),
             numbers: 0,
             shards: BTreeMap::new(),
             idle: BTreeSet::new(),
+            due: BTreeSet::new(),
+            tidied: BTreeSet::new(),
             expiries: BTreeSet::new(),
             news: VecDeque::new(),
         }
@@ -279,11 +288,15 @@ impl Router {
             self.claim_at = Time::NEVER;
             self.claim(now);
         }
+        if self.barred_at <= now {
+            self.barred_at = Time::NEVER;
+            self.mirror.read_barred();
+        }
         while let Some((at, topic)) = self.idle.first().cloned()
             && at <= now
         {
             self.idle.remove(&(at, topic.clone()));
-            self.remove(now, &topic);
+            self.due.insert(topic);
         }
         self.expire(now);
         self.leader.handle_timeout(now, &mut self.mirror);
@@ -309,7 +322,7 @@ impl Router {
         let idle = self.idle.first().map_or(Time::NEVER, |(at, _)| *at);
         let expiry = self.expiries.first().filter(|_| self.mirror.session().is_some());
         let expiry = expiry.map_or(Time::NEVER, |(until_s, ..)| Time(until_s.saturating_mul(1_000_000_000)));
-        self.claim_at.min(idle).min(expiry).min(self.leader.next_deadline())
+        self.claim_at.min(self.barred_at).min(idle).min(expiry).min(self.leader.next_deadline())
     }
 
     /// The next request for the service.
@@ -329,7 +342,12 @@ impl Router {
             } else if let Some((aspect, path)) = self.mirror.poll_change() {
                 self.take_change(now, aspect, &path);
                 self.leader.take_change(aspect, &path, &mut self.mirror);
-            } else if !self.leader.lead(now, &mut self.mirror) {
+            } else if let Some((path, why)) = self.mirror.poll_barred() {
+                self.news.push_back(RouterNews::Forbidden { path, why });
+            } else if !self.leader.lead(now, &mut self.mirror) && !self.tidy(now) {
+                if self.mirror.is_barred() && self.barred_at == Time::NEVER {
+                    self.barred_at = now + crate::owned::RETRY;
+                }
                 return;
             }
         }
@@ -359,10 +377,14 @@ impl Router {
                 }
             }
             Purpose::Remove(number) => {
-                let Some(name) = self.by_number.get(&number).cloned() else { return };
+                let Some(name) = self.by_number.get(&number).cloned() else { return self.tidied.clear() };
                 let Some(topic) = self.topics.get_mut(&name) else { return };
                 topic.writing = false;
-                if !is_written(reply) {
+                self.tidied.remove(&topic.shard);
+                if is_written(reply) {
+                    // The next one of the shard waits until that has been read.
+                    self.mirror.doubt(Aspect::Data, &topic.shard);
+                } else {
                     // Somebody wants it after all, or the shard has changed: it is looked at again later.
                     topic.idle_since = None;
                     self.look_at(now, &name);
@@ -508,6 +530,10 @@ impl Router {
 
     fn give_up(&mut self, name: &str) {
         let Some(topic) = self.topics.remove(name) else { return };
+        self.due.remove(name);
+        if topic.writing {
+            self.tidied.remove(&topic.shard);
+        }
         self.by_number.remove(&topic.number);
         self.mirror.unfollow(Aspect::Data, &topic_path(name));
         for (place, side) in Side::ALL.into_iter().enumerate() {
@@ -601,6 +627,7 @@ impl Router {
             (Some(since), false) => {
                 topic.idle_since = None;
                 self.idle.remove(&(since + self.settings.idle, name.to_owned()));
+                self.due.remove(name);
             }
             _ => {}
         }
@@ -630,35 +657,48 @@ impl Router {
         }
     }
 
-    /// Removes a topic in which nobody has had any interest for long (A8). Whoever comes at this moment is not lost: what has children is
-    /// not deleted, and then nothing of it is.
+    /// Removes topics in which nobody has had any interest for long (A8), one of each shard at a time. Whoever comes at this moment is not
+    /// lost: what has children is not deleted, and then nothing of it is. Returns whether anything could be begun.
+    fn tidy(&mut self, now: Time) -> bool {
+        if self.mirror.session().is_none() {
+            return false;
+        }
+        let can_go = |name: &&String| {
+            let Some(topic) = self.topics.get(*name) else { return true };
+            !self.tidied.contains(&topic.shard) && self.mirror.is_fresh_at(Aspect::Data, &topic.shard)
+        };
+        let Some(name) = self.due.iter().find(can_go).cloned() else { return false };
+        self.due.remove(&name);
+        self.remove(now, &name);
+        true
+    }
+
     fn remove(&mut self, now: Time, name: &str) {
         let Some(topic) = self.topics.get_mut(name) else { return };
+        // Somebody has come while it waited.
+        if topic.idle_since.is_none() {
+            return;
+        }
         let path = topic_path(name);
-        let (Some(node), Some(shard)) = (self.mirror.data(&path), self.mirror.data(&topic.shard)) else {
-            // The topic's node is gone by hand: whoever leads takes it off us.
+        let (node, shard) = (self.mirror.data(&path), self.mirror.data(&topic.shard));
+        let record = node.and_then(|node| TopicRecord::of(&node.data)).unwrap_or_default();
+        // Removed by hand, which the leader will see; or about to move.
+        let (Some(node), Some(shard), true) = (node, shard, record.epoch == topic.epoch && !topic.writing)
+        else {
             topic.idle_since = Some(now);
             self.idle.insert((now + self.settings.idle, name.to_owned()));
             return;
         };
-        let record = TopicRecord::of(&node.data).unwrap_or_default();
-        if record.epoch != topic.epoch || topic.writing {
-            topic.idle_since = Some(now);
-            self.idle.insert((now + self.settings.idle, name.to_owned()));
-            return;
-        }
         let mut rest = from_bytes::<ShardRecord>(&shard.data).unwrap_or_default();
         rest.topics.remove(name);
         let folders = Side::ALL.map(|side| Operation::Delete { path: side_path(name, side), version: None });
+        let shard_version = Some(shard.stat.version);
         let others = [
             Operation::Delete { path, version: Some(node.stat.version) },
-            Operation::Set {
-                path: topic.shard.clone(),
-                data: to_bytes(&rest),
-                version: Some(shard.stat.version),
-            },
+            Operation::Set { path: topic.shard.clone(), data: to_bytes(&rest), version: shard_version },
         ];
         topic.writing = true;
+        self.tidied.insert(topic.shard.clone());
         let purpose = Purpose::Remove(topic.number);
         self.mirror.write(purpose, folders.into_iter().chain(others).collect());
     }

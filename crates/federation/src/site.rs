@@ -58,7 +58,7 @@ pub enum SiteNews {
         /// What it says that it is.
         found: String,
     },
-    /// The service refuses what has to be written.
+    /// The service refuses what has to be written or read. It is tried again every second.
     Forbidden {
         /// The node.
         path: String,
@@ -182,6 +182,8 @@ pub struct Site {
     /// What is written again, and when.
     retries: BTreeSet<(Time, String)>,
     claim_at: Time,
+    /// When what could not be read is tried again.
+    barred_at: Time,
     news: VecDeque<SiteNews>,
 }
 
@@ -213,6 +215,7 @@ impl Site {
             routers: BTreeMap::new(),
             retries: BTreeSet::new(),
             claim_at: Time::NEVER,
+            barred_at: Time::NEVER,
             news: VecDeque::new(),
         }
     }
@@ -341,6 +344,10 @@ impl Site {
             self.claim_at = Time::NEVER;
             self.claim(now);
         }
+        if self.barred_at <= now {
+            self.barred_at = Time::NEVER;
+            self.mirror.read_barred();
+        }
         while let Some((at, topic)) = self.retries.first().cloned()
             && at <= now
         {
@@ -353,7 +360,7 @@ impl Site {
     /// When something is due although nothing comes.
     pub fn next_deadline(&self) -> Time {
         let retry = self.retries.first().map_or(Time::NEVER, |(at, _)| *at);
-        retry.min(self.claim_at)
+        retry.min(self.claim_at).min(self.barred_at)
     }
 
     /// The next request for the service.
@@ -373,7 +380,12 @@ impl Site {
                 self.take_outcome(now, &outcome);
             } else if let Some((_, path)) = self.mirror.poll_change() {
                 self.take_change(now, &path);
+            } else if let Some((path, why)) = self.mirror.poll_barred() {
+                self.news.push_back(SiteNews::Forbidden { path, why });
             } else {
+                if self.mirror.is_barred() && self.barred_at == Time::NEVER {
+                    self.barred_at = now + crate::owned::RETRY;
+                }
                 return;
             }
         }

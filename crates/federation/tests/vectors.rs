@@ -202,3 +202,42 @@ fn foreign_nodes_are_passed_over() {
     assert!(world.router(next).unwrap().leads());
     assert_eq!(world.participants[a].routes["z"].0.router, "r2");
 }
+
+/// Topics that fall idle together go together, not one in each idle time.
+#[test]
+fn many_idle_topics_are_removed_soon_after_each_other() {
+    let mut world = World::new(8);
+    (1..3).for_each(|number| _ = world.add_router(&format!("r{number}")));
+    let site = world.add_site("a");
+    let topics: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
+    topics.iter().for_each(|topic| world.open(site, topic, Side::Publishes, &terms()));
+    world.run(Span::secs(10));
+    topics.iter().for_each(|topic| world.close(site, topic, Side::Publishes));
+    world.run(Span::secs(61));
+    let left = |world: &World| {
+        world
+            .service
+            .nodes()
+            .filter(|(path, _)| path.matches('/').count() == 3 && path.starts_with("/topics"))
+            .count()
+    };
+    world.run(Span::secs(20));
+    assert_eq!(left(&world), 0);
+}
+
+/// What may not be read is said, once, and read when that has been mended.
+#[test]
+fn what_may_not_be_read_is_told_and_tried_again() {
+    let mut world = World::new(9);
+    world.service.bar("/version", true);
+    let (site, router) = (world.add_site("a"), world.add_router("r1"));
+    world.run(Span::secs(10));
+    for one in [site, router] {
+        assert_eq!(world.said(one, "Forbidden"), 1, "{:?}", world.participants[one].news);
+    }
+    world.service.bar("/version", false);
+    world.run(Span::secs(5));
+    for one in [site, router] {
+        assert_eq!(world.said(one, "Claimed"), 1, "{:?}", world.participants[one].news);
+    }
+}

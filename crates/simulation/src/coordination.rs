@@ -39,6 +39,8 @@ pub struct Coordination {
     time_out: Span,
     last_session: i64,
     changes: i64,
+    /// Nodes that nobody may read.
+    barred: BTreeSet<String>,
     /// Requests answered, by kind: reads, lists, writes.
     answered: [u64; 3],
 }
@@ -56,6 +58,7 @@ impl Coordination {
             time_out,
             last_session: 0,
             changes: 0,
+            barred: BTreeSet::new(),
             answered: [0; 3],
         }
     }
@@ -117,9 +120,17 @@ impl Coordination {
         rings
     }
 
+    /// An admin says whether anybody may read a node.
+    pub fn bar(&mut self, path: &str, bars: bool) {
+        let _ = if bars { self.barred.insert(path.to_owned()) } else { self.barred.remove(path) };
+    }
+
     /// Answers a request, and says whose watches have rung.
     pub fn answer(&mut self, session: i64, request: &Request) -> (Reply, Vec<Ring>) {
         match request {
+            Request::Read { path } | Request::List { path } if self.barred.contains(path) => {
+                (Reply::Refused { operation: 0, why: Refusal::Forbidden }, Vec::new())
+            }
             Request::Read { path } => {
                 self.answered[0] += 1;
                 self.watches[DATA].entry(path.clone()).or_default().insert(session);
