@@ -1,0 +1,194 @@
+//! Where the service is, and as whom it is spoken to.
+
+use contract::Span;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use zookeeper_client::{Acls, Client, Connector, SaslOptions, TlsOptions};
+
+/// Where the service is, and as whom it is spoken to.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The ensemble: `host:port` of each server, with commas between.
+    pub servers: String,
+    /// The node below which the whole tree stands, `/verge` or deeper; created where it is missing.
+    pub namespace: String,
+    /// Of which a participant may not be heard for so long before what it owns goes. The service may settle on another.
+    pub session_time_out: Span,
+    /// Connections are encrypted.
+    pub tls: Option<Tls>,
+    /// Who we are. Nodes are then created for this user alone; without, anybody may change them.
+    pub login: Option<Login>,
+}
+
+/// Files of certificates, as PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tls {
+    /// Whose signature on the servers' certificates is trusted.
+    pub authority: PathBuf,
+    /// Our own certificate and its key, where servers ask for one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// A user with a password.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Login {
+    /// The `digest` scheme. The service takes any password: a wrong one shows only as [`federation::Refusal::Forbidden`].
+    Digest {
+        /// The name.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// SASL with DIGEST-MD5. The service turns a wrong password away.
+    Sasl {
+        /// The name.
+        user: String,
+        /// The password.
+        password: String,
+    },
+}
+
+impl Login {
+    /// The name.
+    pub fn user(&self) -> &str {
+        match self {
+            Login::Digest { user, .. } | Login::Sasl { user, .. } => user,
+        }
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self {
+            Login::Digest { .. } => "digest",
+            Login::Sasl { .. } => "sasl",
+        };
+        write!(f, "{scheme} {}", self.user())
+    }
+}
+
+/// Settings with which nothing can be reached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadSettings {
+    /// There is no server.
+    #[error("no server of the coordination service is named: give host:port of each, with commas between")]
+    NoServers,
+    /// The namespace is no path.
+    #[error(
+        "{0:?} is no namespace: it begins with a slash, does not end with one, and no part of it is empty or a dot"
+    )]
+    Namespace(String),
+    /// The time-out is none.
+    #[error("a session cannot time out after {0:?}: give 1 s or more")]
+    TimeOut(Span),
+    /// A certificate or key cannot be read.
+    #[error("{path} cannot be read: {why}; name a PEM file that this process may read")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: std::io::Error,
+    },
+    /// A certificate or key is none.
+    #[error("the certificates for the coordination service cannot be used: {0}")]
+    Certificates(zookeeper_client::Error),
+    /// The system gives no thread.
+    #[error("the system gives no thread for the coordination service: {0}")]
+    Thread(std::io::Error),
+}
+
+fn read(path: &Path) -> Result<String, BadSettings> {
+    std::fs::read_to_string(path).map_err(|why| BadSettings::File { path: path.to_owned(), why })
+}
+
+impl Settings {
+    /// Servers and a namespace; a session time-out of 5 s, no encryption, and nobody in particular.
+    pub fn new(servers: &str, namespace: &str) -> Settings {
+        Settings {
+            servers: servers.to_owned(),
+            namespace: namespace.to_owned(),
+            session_time_out: Span::secs(5),
+            tls: None,
+            login: None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BadSettings> {
+        if self.servers.split(',').any(|server| server.trim().is_empty()) || self.servers.contains('/') {
+            return Err(BadSettings::NoServers);
+        }
+        let mut parts = self.namespace.split('/');
+        let is_rooted = parts.next() == Some("");
+        if !is_rooted || parts.clone().next().is_none() || parts.any(|part| ["", ".", ".."].contains(&part)) {
+            return Err(BadSettings::Namespace(self.namespace.clone()));
+        }
+        if self.session_time_out < Span::secs(1) {
+            return Err(BadSettings::TimeOut(self.session_time_out));
+        }
+        self.tls_options().map(|_| ())
+    }
+
+    fn tls_options(&self) -> Result<Option<TlsOptions>, BadSettings> {
+        let Some(tls) = &self.tls else { return Ok(None) };
+        let options = TlsOptions::new().with_pem_ca(&read(&tls.authority)?);
+        let options = options.map_err(BadSettings::Certificates)?;
+        let Some((certificate, key)) = &tls.identity else { return Ok(Some(options)) };
+        let options = options.with_pem_identity(&read(certificate)?, &read(key)?);
+        options.map(Some).map_err(BadSettings::Certificates)
+    }
+
+    /// Files are read each time, so that certificates can be replaced.
+    pub(crate) fn connector(&self) -> Result<Connector, BadSettings> {
+        let time_out = Duration::from_nanos(self.session_time_out.as_nanos_u64());
+        let mut connector = Client::connector().with_session_timeout(time_out).with_fail_eagerly();
+        if let Some(options) = self.tls_options()? {
+            // The client takes whichever is installed for the process; it is told so where none is.
+            _ = rustls::crypto::ring::default_provider().install_default();
+            connector = connector.with_tls(options);
+        }
+        Ok(match &self.login {
+            None => connector,
+            Some(Login::Digest { user, password }) => {
+                connector.with_auth("digest", format!("{user}:{password}").as_bytes())
+            }
+            Some(Login::Sasl { user, password }) => {
+                connector.with_sasl(SaslOptions::digest_md5(user.clone(), password.clone()))
+            }
+        })
+    }
+
+    /// Who may do what with nodes that we create.
+    pub(crate) fn access(&self) -> Acls<'static> {
+        if self.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_said_before_anything_is_tried() {
+        assert!(Settings::new("a:2181,b:2181", "/verge/plant").check().is_ok());
+        for servers in ["", "a:2181,", "a:2181/x"] {
+            assert!(matches!(Settings::new(servers, "/v").check(), Err(BadSettings::NoServers)), "{servers}");
+        }
+        for namespace in ["", "/", "v", "/v/", "/v//w", "/.", "/v/.."] {
+            let wrong = Settings::new("a", namespace).check();
+            assert!(matches!(wrong, Err(BadSettings::Namespace(_))), "{namespace}");
+        }
+        let tls = Some(Tls { authority: PathBuf::from("/no/such.pem"), identity: None });
+        let wrong = Settings { tls, ..Settings::new("a", "/v") }.check();
+        assert!(wrong.is_err_and(|wrong| wrong.to_string().starts_with("/no/such.pem cannot be read")));
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let login = Login::Digest { user: "verge".to_owned(), password: "secret".to_owned() };
+        let settings = Settings { login: Some(login), ..Settings::new("a", "/v") };
+        assert!(!format!("{settings:?}").contains("secret"));
+    }
+}

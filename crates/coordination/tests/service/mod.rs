@@ -1,0 +1,317 @@
+//! A real Apache ZooKeeper, for tests that skip where there is none: Java is looked for, and Maven fetches the jars once, into `target/`.
+//! JAVA and MVN name other programs than those on the path; from where Maven fetches is for its own settings to say.
+
+#![allow(dead_code, reason = "each test uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+#![allow(clippy::disallowed_methods, reason = "JAVA and MVN name other programs")]
+
+use coordination::{Event, Settings, ZooKeeper};
+use federation::{Reply, Request, Session, Ticket};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Far longer than anything here takes.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// The least that the service takes is two of its ticks.
+const TICK_MS: u32 = 250;
+
+fn program(variable: &str, usual: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| usual.to_owned())
+}
+
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("zookeeper")
+}
+
+/// The jars, fetched where they are missing; `Err`: why there are none.
+fn jars() -> Result<PathBuf, String> {
+    let found = Command::new(program("JAVA", "java")).arg("-version").stderr(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
+        return Err("there is no Java: install one, or name it with JAVA".to_owned());
+    }
+    let (all, jars) = (target(), target().join("jars"));
+    fs::create_dir_all(&all).map_err(|why| why.to_string())?;
+    // Tests of several processes may begin at once.
+    let lock = fs::File::create(all.join("lock")).map_err(|why| why.to_string())?;
+    lock.lock().map_err(|why| why.to_string())?;
+    if jars.join("whole").exists() {
+        return Ok(jars);
+    }
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/service/pom.xml");
+    let fetched = Command::new(program("MVN", "mvn"))
+        .args(["-q", "-B", "-f"])
+        .arg(project)
+        .arg("dependency:copy-dependencies")
+        .arg(format!("-DoutputDirectory={}", jars.display()))
+        .stdin(Stdio::null())
+        .output();
+    match fetched {
+        Ok(done) if done.status.success() => {
+            fs::write(jars.join("whole"), "").map_err(|why| why.to_string())?;
+            Ok(jars)
+        }
+        Ok(_) => Err("Maven cannot fetch the jars of ZooKeeper: see its settings".to_owned()),
+        Err(why) => Err(format!("there is no Maven ({why}): install it, or name it with MVN")),
+    }
+}
+
+/// A server of its own, on this host.
+pub struct Server {
+    jars: PathBuf,
+    folder: PathBuf,
+    pub port: u16,
+    process: Option<Child>,
+}
+
+static SERVERS: AtomicU32 = AtomicU32::new(0);
+
+impl Server {
+    /// Starts one; `None`, with a word why, where that cannot be.
+    pub fn start() -> Option<Server> {
+        let jars = match jars() {
+            Ok(jars) => jars,
+            Err(why) => {
+                println!("SKIPPED: {why}");
+                return None;
+            }
+        };
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let folder = target().join(format!("run-{}-{number}", std::process::id()));
+        fs::create_dir_all(folder.join("data")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = Server { jars, folder, port, process: None };
+        server.run();
+        Some(server)
+    }
+
+    /// Starts it on the data that it left.
+    pub fn run(&mut self) {
+        let settings = format!(
+            "tickTime={TICK_MS}\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n\
+             4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=10000\n",
+            self.folder.join("data").display(),
+            self.port
+        );
+        let file = self.folder.join("zoo.cfg");
+        fs::write(&file, settings).unwrap();
+        let log = fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
+        let process = Command::new(program("JAVA", "java"))
+            .args(["-Xmx128m", "-XX:+UseSerialGC", "-Dzookeeper.forceSync=no", "-cp"])
+            .arg(format!("{}/*", self.jars.display()))
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.process = Some(process);
+        wait("the server serves", || self.serves());
+    }
+
+    /// `ruok` is answered before it serves.
+    fn serves(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        let mut text = String::new();
+        _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+        _ = stream.write_all(b"srvr");
+        _ = stream.read_to_string(&mut text);
+        text.contains("Mode:")
+    }
+
+    /// Kills it without a word.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            _ = process.kill();
+            _ = process.wait();
+        }
+    }
+
+    pub fn settings(&self, namespace: &str) -> Settings {
+        Settings::new(&format!("127.0.0.1:{}", self.port), namespace)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if !std::thread::panicking() {
+            _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Looks again and again, for far longer than it takes.
+pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LONG, "not within {LONG:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Woken by the driver.
+#[derive(Default)]
+pub struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    pub fn ring(&self) {
+        *self.rung.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for it, but not longer than this.
+    pub fn wait(&self, most: Duration) {
+        let rung = self.rung.lock().unwrap();
+        let (mut rung, _) = self.changed.wait_timeout_while(rung, most, |rung| !*rung).unwrap();
+        *rung = false;
+    }
+}
+
+/// A session, and all that has been told in it.
+pub struct Talk {
+    pub zookeeper: ZooKeeper,
+    bell: Arc<Bell>,
+    tickets: u64,
+    pub sessions: Vec<Session>,
+    pub replies: BTreeMap<Ticket, Reply>,
+    pub rings: Vec<String>,
+    /// Everything, in its order.
+    pub told: Vec<Event>,
+}
+
+impl Talk {
+    pub fn new(settings: Settings) -> Talk {
+        let bell = Arc::new(Bell::default());
+        let ring = Arc::clone(&bell);
+        let zookeeper = ZooKeeper::connect(settings, Arc::new(move || ring.ring())).unwrap();
+        Talk {
+            zookeeper,
+            bell,
+            tickets: 0,
+            sessions: Vec::new(),
+            replies: BTreeMap::new(),
+            rings: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    pub fn connected(settings: Settings) -> (Talk, i64) {
+        let mut talk = Talk::new(settings);
+        let session = talk.until_connected();
+        (talk, session)
+    }
+
+    pub fn until_connected(&mut self) -> i64 {
+        let mut number = 0;
+        self.until("connected", |talk| match talk.sessions.last() {
+            Some(Session::Connected(session)) => {
+                number = *session;
+                true
+            }
+            _ => false,
+        });
+        number
+    }
+
+    pub fn poll(&mut self) {
+        while let Some(event) = self.zookeeper.poll_event() {
+            match &event {
+                Event::Session(session) => self.sessions.push(*session),
+                Event::Reply(ticket, reply) => _ = self.replies.insert(*ticket, reply.clone()),
+                Event::Ring(path) => self.rings.push(path.clone()),
+                Event::Trouble(_) => {}
+            }
+            self.told.push(event);
+        }
+    }
+
+    pub fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Talk) -> bool) {
+        let begun = Instant::now();
+        self.poll();
+        while !is_so(self) {
+            assert!(begun.elapsed() < LONG, "not within {LONG:?}: {what}; {:?}", self.told);
+            // Generous, so that a bell that is not rung shows.
+            self.bell.wait(LONG);
+            self.poll();
+        }
+    }
+
+    pub fn send(&mut self, request: Request) -> Ticket {
+        self.tickets += 1;
+        self.zookeeper.ask(Ticket(self.tickets), request).unwrap();
+        Ticket(self.tickets)
+    }
+
+    pub fn answer(&mut self, request: Request) -> Reply {
+        let ticket = self.send(request);
+        self.until("answered", |talk| talk.replies.contains_key(&ticket));
+        self.replies.remove(&ticket).unwrap()
+    }
+}
+
+/// What carries bytes between clients and a server, until it is cut.
+pub struct Relay {
+    pub port: u16,
+    is_cut: Arc<AtomicBool>,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Relay {
+    pub fn start(to: u16) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let relay = Relay { port, is_cut: Arc::default(), streams: Arc::default() };
+        let (is_cut, streams) = (Arc::clone(&relay.is_cut), Arc::clone(&relay.streams));
+        // Ends with the process of the test.
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let mut all = streams.lock().unwrap();
+                if is_cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+                for (mut from, mut to) in [(&client, &server), (&server, &client)]
+                    .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
+                {
+                    std::thread::spawn(move || {
+                        _ = std::io::copy(&mut from, &mut to);
+                        _ = to.shutdown(std::net::Shutdown::Both);
+                    });
+                }
+                all.extend([client, server]);
+            }
+        });
+        relay
+    }
+
+    /// Ends all connections, and turns new ones away; or lets them in again.
+    pub fn cut(&self, is_cut: bool) {
+        let mut streams = self.streams.lock().unwrap();
+        self.is_cut.store(is_cut, Ordering::SeqCst);
+        for stream in streams.drain(..) {
+            _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// An admin removes a node at the top.
+pub fn remove(server: &Server, path: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let removed = async {
+        let client = zookeeper_client::Client::connect(&format!("127.0.0.1:{}", server.port)).await?;
+        client.delete(path, None).await
+    };
+    runtime.block_on(removed).unwrap();
+}
