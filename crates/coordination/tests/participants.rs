@@ -1,6 +1,7 @@
 //! Sites and routers, each on a thread of its own, exchange interest over a real service; they die, and the service does.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+#![allow(clippy::disallowed_methods, reason = "VERGE_SEED and VERGE_SEEDS choose other runs")]
 
 mod service;
 
@@ -9,12 +10,12 @@ use coordination::{Event, Settings, ZooKeeper};
 use federation::{
     Carried, Holder, Route, Router, RouterNews, RouterSettings, Side, Site, SiteNews, SiteSettings, Terms,
 };
-use service::{Bell, Server, wait};
-use std::collections::BTreeMap;
+use service::{Bell, Relay, Server, wait};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 const TOPICS: usize = 12;
 const TIME_OUT: Span = Span::secs(1);
@@ -215,7 +216,7 @@ fn site(settings: &Settings, name: &str, reign: u64) -> Running {
 fn router(settings: &Settings, name: &str) -> Running {
     let holder = Holder { identity: format!("{name}-pair"), reign: 1 };
     let router = RouterSettings::new(name, holder, &format!("{name}:7571"));
-    let router = Router::new(RouterSettings { idle: Span::secs(2), ..router });
+    let router = Router::new(RouterSettings { idle: Span::millis(500), ..router });
     Running::start(settings, Role::Router(Box::new(router)))
 }
 
@@ -326,4 +327,132 @@ fn all_go_on_when_the_service_comes_back() {
         cast.from.act(Act::Open(topic(0), Side::Publishes));
         wait("all is as it was", || cast.is_carried(&["r0", "r1"]));
     }
+}
+
+/// A site that dies and comes back under other reigns, behind a relay that may be cut.
+struct Shaken {
+    name: String,
+    reign: u64,
+    relay: Relay,
+    running: Running,
+    wants: BTreeSet<(usize, Side)>,
+}
+
+impl Shaken {
+    fn new(settings: &Settings, server: &Server, name: &str) -> Shaken {
+        let relay = Relay::start(server.port);
+        let running = site(&through(settings, &relay), name, 1);
+        Shaken { name: name.to_owned(), reign: 1, relay, running, wants: BTreeSet::new() }
+    }
+
+    /// Its partner takes over, and is told what is wanted.
+    fn take_over(&mut self, settings: &Settings) {
+        self.reign += 1;
+        let partner = site(&through(settings, &self.relay), &self.name, self.reign);
+        for (number, side) in &self.wants {
+            partner.act(Act::Open(topic(*number), *side));
+        }
+        std::mem::replace(&mut self.running, partner).end(Act::Die);
+    }
+
+    fn toggle(&mut self, number: usize, side: Side) {
+        let name = topic(number);
+        if self.wants.remove(&(number, side)) {
+            self.running.act(Act::Close(name, side));
+        } else {
+            self.wants.insert((number, side));
+            self.running.act(Act::Open(name, side));
+        }
+    }
+}
+
+fn through(settings: &Settings, relay: &Relay) -> Settings {
+    Settings { servers: format!("127.0.0.1:{}", relay.port), ..settings.clone() }
+}
+
+/// What must be carried of a topic, by code of its own; `None`: nobody wants it.
+fn wanted(sites: &[Shaken], number: usize) -> Option<BTreeMap<String, BTreeSet<String>>> {
+    let of = |side: Side| {
+        let sites = sites.iter().filter(move |site| site.wants.contains(&(number, side)));
+        sites.map(|site| site.name.clone())
+    };
+    let mut ways = BTreeMap::new();
+    for from in of(Side::Publishes) {
+        let to: BTreeSet<String> = of(Side::Subscribes).filter(|to| *to != from).collect();
+        if !to.is_empty() {
+            ways.insert(from, to);
+        }
+    }
+    (of(Side::Publishes).next().is_some() || of(Side::Subscribes).next().is_some()).then_some(ways)
+}
+
+/// What is not as it must be.
+fn wrong(sites: &[Shaken], routers: &[Running]) -> Option<String> {
+    for number in 0..TOPICS {
+        let (name, wants) = (topic(number), wanted(sites, number));
+        let carried =
+            routers.iter().filter_map(|router| router.known(|known| known.carries.get(&name).cloned()));
+        let carried: Vec<Carried> = carried.collect();
+        match (&wants, carried.as_slice()) {
+            (None, []) => {}
+            (Some(ways), [carried]) if carried.ways == *ways => {}
+            _ => return Some(format!("{name} is wanted as {wants:?} and carried as {carried:?}")),
+        }
+        for site in sites {
+            let wants = Side::ALL.into_iter().any(|side| site.wants.contains(&(number, side)));
+            let route = site.running.known(|known| known.routes.get(&name).cloned());
+            if route.as_ref().is_some_and(|route| route.former.is_some()) || route.is_some() != wants {
+                return Some(format!("{} has {route:?} for {name}", site.name));
+            }
+        }
+    }
+    None
+}
+
+fn shake(server: &mut Server, settings: &Settings, sites: &mut [Shaken], random: &mut fastrand::Rng) {
+    let place = random.usize(..sites.len());
+    match random.u32(..20) {
+        0..14 => {
+            let side = if random.bool() { Side::Publishes } else { Side::Subscribes };
+            sites[place].toggle(random.usize(..TOPICS), side);
+        }
+        14 => sites[place].take_over(settings),
+        15 => sites[place].relay.cut(true),
+        16..19 => sites[place].relay.cut(false),
+        _ => {
+            server.kill();
+            std::thread::sleep(Duration::from_millis(random.u64(..1_500)));
+            server.run();
+        }
+    }
+    if random.bool() {
+        std::thread::sleep(Duration::from_millis(random.u64(..200)));
+    }
+}
+
+#[test]
+fn everything_is_as_it_must_be_once_nothing_fails_any_more() {
+    let Some(mut server) = Server::start() else { return };
+    let settings = settings(&server);
+    let mut random = fastrand::Rng::with_seed(number("VERGE_SEED", 1));
+    let mut routers = vec![router(&settings, "r0"), router(&settings, "r1")];
+    let mut sites = ["s0", "s1", "s2"].map(|name| Shaken::new(&settings, &server, name));
+    for round in 0..number("VERGE_SEEDS", 2) as usize {
+        for _ in 0..60 {
+            shake(&mut server, &settings, &mut sites, &mut random);
+        }
+        let next = router(&settings, &format!("r{}", round + 2));
+        let act = if random.bool() { Act::Die } else { Act::End };
+        std::mem::replace(&mut routers[round % 2], next).end(act);
+        sites.iter().for_each(|site| site.relay.cut(false));
+        let begun = Instant::now();
+        while let Some(wrong) = wrong(&sites, &routers) {
+            assert!(begun.elapsed() < service::LONG, "round {round}: {wrong}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
