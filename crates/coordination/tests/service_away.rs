@@ -4,7 +4,7 @@
 
 mod service;
 
-use coordination::{Event, Login, Settings, Trouble, ZooKeeper};
+use coordination::{Event, Login, REQUESTS_QUEUED_MAX, Settings, TOLD_MAX, Trouble, ZooKeeper};
 use federation::{Lasting, Operation, REQUESTS_MAX, Refusal, Reply, Request, Session};
 use service::{Server, Talk};
 use std::sync::Arc;
@@ -161,4 +161,27 @@ fn what_is_read_again_rings_once_and_what_all_stands_below_comes_back() {
     let refused = Reply::Refused { operation: 0, why: Refusal::Missing };
     assert_eq!(talk.answer(write.clone()), refused);
     assert_eq!(talk.answer(write), Reply::Written(vec![None]));
+}
+
+#[test]
+fn whoever_does_not_listen_is_not_told_more_than_may_wait_and_keeps_its_session() {
+    let Some(server) = Server::start() else { return };
+    let settings = Settings { session_time_out: contract::Span::secs(1), ..server.settings("/deaf") };
+    let (mut talk, session) = Talk::connected(settings);
+    let mut asked = Vec::new();
+    let most = TOLD_MAX + REQUESTS_MAX + REQUESTS_QUEUED_MAX + 2;
+    let begun = std::time::Instant::now();
+    // It goes on until nothing has been taken for a second: then all queues are full.
+    let mut last = begun;
+    while last.elapsed() < std::time::Duration::from_secs(1) {
+        if talk.zookeeper.has_room() {
+            asked.push(talk.send(read("/x")));
+            last = std::time::Instant::now();
+        }
+        assert!(asked.len() <= most && begun.elapsed() < service::LONG, "{}", asked.len());
+    }
+    assert!(asked.len() >= TOLD_MAX + REQUESTS_QUEUED_MAX, "{}", asked.len());
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    talk.until("all are answered", |talk| talk.replies.len() == asked.len());
+    assert_eq!(talk.sessions, [Session::Connected(session)]);
 }

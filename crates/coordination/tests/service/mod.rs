@@ -68,7 +68,14 @@ pub struct Server {
     jars: PathBuf,
     folder: PathBuf,
     pub port: u16,
+    /// For encrypted connections, where that is set up.
+    pub secure_port: u16,
+    more: fn(&Server) -> String,
     process: Option<Child>,
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 static SERVERS: AtomicU32 = AtomicU32::new(0);
@@ -76,6 +83,11 @@ static SERVERS: AtomicU32 = AtomicU32::new(0);
 impl Server {
     /// Starts one; `None`, with a word why, where that cannot be.
     pub fn start() -> Option<Server> {
+        Server::start_with(|_| String::new())
+    }
+
+    /// Starts one with more settings, which may write files into its folder.
+    pub fn start_with(more: fn(&Server) -> String) -> Option<Server> {
         let jars = match jars() {
             Ok(jars) => jars,
             Err(why) => {
@@ -86,8 +98,8 @@ impl Server {
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let folder = target().join(format!("run-{}-{number}", std::process::id()));
         fs::create_dir_all(folder.join("data")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Server { jars, folder, port, process: None };
+        let (port, secure_port) = (free_port(), free_port());
+        let mut server = Server { jars, folder, port, secure_port, more, process: None };
         server.run();
         Some(server)
     }
@@ -96,15 +108,21 @@ impl Server {
     pub fn run(&mut self) {
         let settings = format!(
             "tickTime={TICK_MS}\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n\
-             4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=10000\n",
+             4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=10000\n{}",
             self.folder.join("data").display(),
-            self.port
+            self.port,
+            (self.more)(self)
         );
         let file = self.folder.join("zoo.cfg");
         fs::write(&file, settings).unwrap();
         let log = fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
+        // A file that is named and not there keeps it from starting.
+        let users = self.file("users");
+        let users = users.exists().then(|| format!("-Djava.security.auth.login.config={}", users.display()));
         let process = Command::new(program("JAVA", "java"))
-            .args(["-Xmx128m", "-XX:+UseSerialGC", "-Dzookeeper.forceSync=no", "-cp"])
+            .args(["-Xmx128m", "-XX:+UseSerialGC", "-Dzookeeper.forceSync=no"])
+            .args(users)
+            .arg("-cp")
             .arg(format!("{}/*", self.jars.display()))
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(file)
@@ -133,6 +151,11 @@ impl Server {
             _ = process.kill();
             _ = process.wait();
         }
+    }
+
+    /// A file in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
     }
 
     pub fn settings(&self, namespace: &str) -> Settings {
