@@ -251,10 +251,13 @@ async fn connect(settings: Settings, session: Option<SessionInfo>) -> Result<Ser
         Some(session) => connector.with_session(session),
         None => connector,
     };
+    #[cfg(feature = "tls")]
     let connected = match settings.tls {
         Some(_) => connector.secure_connect(&settings.servers).await,
         None => connector.connect(&settings.servers).await,
     };
+    #[cfg(not(feature = "tls"))]
+    let connected = connector.connect(&settings.servers).await;
     let servers = settings.servers.clone();
     let root = match connected {
         Ok(root) => root,

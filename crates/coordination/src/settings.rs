@@ -2,9 +2,13 @@
 
 use contract::Span;
 use std::fmt;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "tls")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
-use zookeeper_client::{Acls, Client, Connector, SaslOptions, TlsOptions};
+#[cfg(feature = "tls")]
+use zookeeper_client::TlsOptions;
+use zookeeper_client::{Acls, Client, Connector, SaslOptions};
 
 /// Where the service is, and as whom it is spoken to.
 #[derive(Clone, Debug)]
@@ -15,7 +19,7 @@ pub struct Settings {
     pub namespace: String,
     /// Of which a participant may not be heard for so long before what it owns goes. The service may settle on another.
     pub session_time_out: Span,
-    /// Connections are encrypted.
+    /// Connections are encrypted, where this program has been built with the feature `tls`.
     pub tls: Option<Tls>,
     /// Who we are. Nodes are then created for this user alone; without, anybody may change them.
     pub login: Option<Login>,
@@ -95,11 +99,17 @@ pub enum BadSettings {
     /// A certificate or key is none.
     #[error("the certificates for the coordination service cannot be used: {0}")]
     Certificates(zookeeper_client::Error),
+    /// This program speaks to coordination services without TLS.
+    #[error(
+        "this program cannot encrypt connections to the coordination service: build it with the feature tls"
+    )]
+    NoTls,
     /// The system gives no thread.
     #[error("the system gives no thread for the coordination service: {0}")]
     Thread(std::io::Error),
 }
 
+#[cfg(feature = "tls")]
 fn read(path: &Path) -> Result<String, BadSettings> {
     std::fs::read_to_string(path).map_err(|why| BadSettings::File { path: path.to_owned(), why })
 }
@@ -128,9 +138,13 @@ impl Settings {
         if self.session_time_out < Span::secs(1) {
             return Err(BadSettings::TimeOut(self.session_time_out));
         }
-        self.tls_options().map(|_| ())
+        #[cfg(feature = "tls")]
+        return self.tls_options().map(|_| ());
+        #[cfg(not(feature = "tls"))]
+        return if self.tls.is_some() { Err(BadSettings::NoTls) } else { Ok(()) };
     }
 
+    #[cfg(feature = "tls")]
     fn tls_options(&self) -> Result<Option<TlsOptions>, BadSettings> {
         let Some(tls) = &self.tls else { return Ok(None) };
         let options = TlsOptions::new().with_pem_ca(&read(&tls.authority)?);
@@ -143,7 +157,10 @@ impl Settings {
     /// Files are read each time, so that certificates can be replaced.
     pub(crate) fn connector(&self) -> Result<Connector, BadSettings> {
         let time_out = Duration::from_nanos(self.session_time_out.as_nanos_u64());
-        let mut connector = Client::connector().with_session_timeout(time_out).with_fail_eagerly();
+        let connector = Client::connector().with_session_timeout(time_out).with_fail_eagerly();
+        #[cfg(feature = "tls")]
+        let mut connector = connector;
+        #[cfg(feature = "tls")]
         if let Some(options) = self.tls_options()? {
             // The client takes whichever is installed for the process; it is told so where none is.
             _ = rustls::crypto::ring::default_provider().install_default();
@@ -181,8 +198,11 @@ mod tests {
             assert!(matches!(wrong, Err(BadSettings::Namespace(_))), "{namespace}");
         }
         let tls = Some(Tls { authority: PathBuf::from("/no/such.pem"), identity: None });
-        let wrong = Settings { tls, ..Settings::new("a", "/v") }.check();
-        assert!(wrong.is_err_and(|wrong| wrong.to_string().starts_with("/no/such.pem cannot be read")));
+        let wrong = Settings { tls, ..Settings::new("a", "/v") }.check().unwrap_err();
+        #[cfg(feature = "tls")]
+        assert!(wrong.to_string().starts_with("/no/such.pem cannot be read"));
+        #[cfg(not(feature = "tls"))]
+        assert!(matches!(wrong, BadSettings::NoTls));
     }
 
     #[test]

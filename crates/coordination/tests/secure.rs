@@ -49,6 +49,7 @@ fn certificates(server: &Server) -> String {
 }
 
 #[test]
+#[cfg_attr(not(feature = "tls"), ignore = "needs the feature tls")]
 fn connections_are_encrypted_and_both_ends_show_certificates() {
     let Some(server) = Server::start_with(certificates) else { return };
     let identity = Some((server.file("client.pem"), server.file("client.key")));
