@@ -220,6 +220,7 @@ impl Broker {
     /// A link that was just accepted has none of the places for clients, which are all taken. It may ask how this broker is, if it says
     /// by its name that it is an admin.
     pub fn handle_crowded(&mut self, link: LinkId) {
+        // Those of other protocols are not here.
         if let Some(link) = self.flow.store.links.get_mut(link) {
             link.crowded = true;
         }
@@ -233,6 +234,7 @@ impl Broker {
 
     /// How the bytes of somebody who has just come in are carried; without a word it is [`Transport::Plain`].
     pub fn carried_by(&mut self, link: LinkId, transport: Transport) {
+        // Those of other protocols are not here.
         self.flow.store.links.get_mut(link).into_iter().for_each(|link| link.transport = transport);
     }
 
@@ -245,6 +247,7 @@ impl Broker {
 
     /// A frame has come. What a peer may not send ends its link; nothing it sends can do worse.
     pub fn handle_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
+        // What came before a connection ended may be read after it.
         let Some(link) = self.flow.store.links.get_mut(from) else { return };
         if link.closing {
             return;
@@ -300,7 +303,7 @@ impl Broker {
 
     /// A peer says farewell. A client that ends does not come back to its session.
     fn part(&mut self, now: Time, from: LinkId, reason: FarewellReason, out: &mut impl Outputs) {
-        let Some(link) = self.flow.store.links.get_mut(from) else { return };
+        let Some(link) = self.flow.store.links.sender(from) else { return };
         link.closing = true;
         let session = link.session().filter(|_| reason == FarewellReason::Leaving);
         let ended: Vec<StreamId> = match reason {
@@ -340,9 +343,10 @@ impl Broker {
                 (&mut self.flow.store, &self.settings),
                 out,
             ),
+            // Nobody asks clients; one may say so all the same.
             Frame::PollReply { .. } => {}
             Frame::Reign { reign, standing } => {
-                if let Some(link) = self.flow.store.links.get_mut(from) {
+                if let Some(link) = self.flow.store.links.sender(from) {
                     link.standing = standing;
                     link.reign = reign;
                 }
@@ -377,16 +381,17 @@ impl Broker {
                 self.learn_session(now, from, client, incarnation, (filter, needs), present, out);
             }
             Frame::Records(records) if self.follows(from) => out.learn(now, records),
+            // They were on their way when we parted.
             Frame::Records(_) => {}
             Frame::Memory { instance, picture } => {
                 if self.membership.pair.primary_link() == Some(from)
-                    && let Some(link) = self.flow.store.links.get(from)
+                    && let Some(link) = self.flow.store.links.sender(from)
                 {
                     out.recall(now, instance, picture, &|number| link.stream(number));
                 }
             }
             Frame::Heartbeats { nonce } => {
-                if let Some(link) = self.flow.store.links.get_mut(from) {
+                if let Some(link) = self.flow.store.links.sender(from) {
                     link.nonce = Some(nonce);
                 }
                 if self.membership.pair.primary_link() == Some(from) || self.membership.pair.is_backup(from) {
@@ -396,7 +401,7 @@ impl Broker {
             Frame::Join => self.take_backup(now, from, false, out),
             Frame::JoinKnowing => self.take_backup(now, from, true, out),
             Frame::Knows(knows) => {
-                if let Some(link) = self.flow.store.links.get_mut(from) {
+                if let Some(link) = self.flow.store.links.sender(from) {
                     link.knowledge = knows.read();
                 }
             }
@@ -485,7 +490,7 @@ impl Broker {
         if !self.membership.pair.can_take_peer_link() {
             return self.expel(from, FarewellReason::Limit, "too many connections between the brokers", out);
         }
-        if let Some(link) = self.flow.store.links.get_mut(from) {
+        if let Some(link) = self.flow.store.links.sender(from) {
             link.party = Party::Peer;
             link.name = hello.name.into();
             link.knowledge = hello.knows.read();
@@ -537,7 +542,7 @@ impl Broker {
             }
         }
         self.flow.store.links.name(from, hello.name);
-        if let Some(link) = self.flow.store.links.get_mut(from) {
+        if let Some(link) = self.flow.store.links.sender(from) {
             link.party = Party::Client { session: None };
             // What comes through the backup comes on its connection.
             if link.counted.is_none() && from.channel().is_none() {
@@ -585,6 +590,7 @@ impl Broker {
 
     /// Closes a link for a reason that the admin hears as well.
     pub(crate) fn expel(&mut self, link: LinkId, reason: FarewellReason, text: &str, out: &mut impl Outputs) {
+        // A backup may be dropped since its connection has ended.
         let Some(state) = self.flow.store.links.get_mut(link) else { return };
         if std::mem::replace(&mut state.closing, true) {
             return;
@@ -611,6 +617,7 @@ impl Broker {
     }
 
     fn forget_link(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
+        // A connection of another protocol ends here too, where that has given it up before.
         let Some(gone) = self.flow.store.links.remove(link) else { return };
         gone.counted.into_iter().for_each(|io| self.promises.admission.crowd_mut().remove(io, 1));
         if self.membership.handover_asker == Some(link) {
@@ -626,6 +633,7 @@ impl Broker {
                 if !streams.is_empty() {
                     self.begin(now, Task::Orphan { link, streams, since: now }, out);
                 }
+                // It may have ended, or goes on elsewhere already.
                 if let Some(session) = session.and_then(|index| self.flow.store.sessions.get_mut(index))
                     && session.link == Some(link)
                 {
@@ -651,11 +659,13 @@ impl Broker {
 
     /// A congested link has room again.
     fn resume(&mut self, now: Time, link: LinkId, out: &mut impl Outputs) {
+        // The same holds for room.
         let Some(state) = self.flow.store.links.get(link) else { return };
         match state.party {
             Party::Client { session: Some(session) } => self.send_deferred(now, session, out),
             Party::Peer => self.continue_sync(UNITS_PER_SLICE, out),
-            _ => {}
+            // Nothing waits for those who do not subscribe.
+            Party::Client { session: None } | Party::Unknown => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::store::memory::{Memory, ORDER_LEAST};
 use crate::store::ring::SlotFlags;
 use crate::store::sessions::Sessions;
 use crate::store::table::Table;
-use contract::{StreamId, Ticket};
+use contract::{StreamId, Ticket, invariant};
 
 pub(crate) mod bitset;
 pub(crate) mod copying;
@@ -45,7 +45,9 @@ impl Store {
     /// The ring of a stream of best effort is too small for those who have not read yet: it grows, if there is memory.
     pub(crate) fn grow_loose(&mut self, index: StreamId, bound: &Bound) {
         let left = self.memory.left_for_messages(bound);
-        let Some(stream) = self.table.stream_mut(index) else { return };
+        let Some(stream) = self.table.stream_mut(index) else {
+            return invariant!("a stream that needs room is there");
+        };
         let slots = (2 * stream.ring.slots()).min(stream.ring.bounds().1);
         if stream.ring.is_reserved() || slots <= stream.ring.slots() || stream.ring.oldest().is_none() {
             return;

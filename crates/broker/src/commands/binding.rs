@@ -51,6 +51,7 @@ impl Broker {
 
     /// Binds a topic anew. Returns how many slots its streams have.
     fn bind_again(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) -> usize {
+        // There need not be a topic at each place.
         let Some(mut topic) = self.flow.store.table.topic_mut(index).filter(|topic| !topic.made) else {
             return 0;
         };
@@ -73,6 +74,7 @@ impl Broker {
 
     /// Results made of this stream whose outputs are gone end, so that others may publish on their topics.
     fn retire_lost_results(&mut self, now: Time, origin: StreamId, out: &mut impl Outputs) {
+        // There need not be a stream at each place.
         let Some(stream) =
             self.flow.store.table.stream_mut(origin).filter(|stream| !stream.record.results.is_empty())
         else {
@@ -83,11 +85,10 @@ impl Broker {
             .partition(|known| out.has_output(known.output));
         stream.record.results = kept;
         for made in lost.into_iter().filter_map(|known| known.stream) {
-            let made_of = self.flow.store.table.stream(made).and_then(|stream| stream.record.made_of);
-            if made_of == Some(origin) {
-                if let Some(made) = self.flow.store.table.stream_mut(made) {
-                    made.record.made_of = None;
-                }
+            // It may have ended, and another stream may have taken its place.
+            let stream = self.flow.store.table.stream_mut(made);
+            if let Some(stream) = stream.filter(|stream| stream.record.made_of == Some(origin)) {
+                stream.record.made_of = None;
                 self.retire(now, made, out);
             }
         }
@@ -101,6 +102,7 @@ impl Broker {
         let Ok(new) =
             self.promises.admission.plan_processed(topic.strict(), Processing::of(topic.processing))
         else {
+            // What cannot be kept with these operators stays as it was planned.
             return;
         };
         self.set_plan(index, new);
@@ -127,18 +129,20 @@ impl Broker {
                 // It grows when its messages have to be kept.
                 continue;
             }
-            if growth == 0 || self.steps().reserve_more(now, growth, out) {
-                self.flow
-                    .store
-                    .table
-                    .stream_mut(index)
-                    .into_iter()
-                    .for_each(|stream| stream.ring.grow(slots));
+            let grows = growth == 0 || self.steps().reserve_more(now, growth, out);
+            let Some(stream) = self.flow.store.table.stream_mut(index) else {
+                invariant!("making room ends no stream");
+                continue;
+            };
+            if grows {
+                stream.ring.grow(slots);
             }
-            least =
-                least.min(self.flow.store.table.stream(index).map_or(slots, |stream| stream.ring.slots()));
+            least = least.min(stream.ring.slots());
         }
-        if let Some(topic) = self.flow.store.table.topic(index).filter(|_| least < needed) {
+        if least < needed {
+            let Some(topic) = self.flow.store.table.topic(index) else {
+                return invariant!("fitting rings ends no topic");
+            };
             out.report(&Event::ShortOfRoom { topic: topic.name.as_str(), kept: least, needed });
         }
     }
@@ -159,8 +163,9 @@ impl Broker {
             self.promises.admission.uncount(&old, &contract, subscribers);
             self.promises.admission.count(&new, &contract, subscribers);
         }
-        if let Some(mut topic) = self.flow.store.table.topic_mut(index) {
-            topic.plan = new;
+        match self.flow.store.table.topic_mut(index) {
+            Some(mut topic) => topic.plan = new,
+            None => invariant!("a topic that gets a plan is there"),
         }
     }
 }

@@ -224,14 +224,11 @@ impl Broker {
                 continue;
             }
             if let Err(reason) = self.plan_for_everybody(index) {
-                let name = self
-                    .flow
-                    .store
-                    .table
-                    .topic(index)
-                    .map(|topic| topic.name.as_str().to_owned())
-                    .unwrap_or_default();
-                let taken = self.promises.other_needs.take(&name).into_iter();
+                let Some(topic) = self.flow.store.table.topic(index) else {
+                    invariant!("a topic that was listed is there");
+                    continue;
+                };
+                let taken = self.promises.other_needs.take(topic.name.as_str()).into_iter();
                 unkept.extend(taken.map(|(client, filter, _)| Unkept {
                     client,
                     filter,
@@ -245,16 +242,17 @@ impl Broker {
 
     /// A topic that has just come is given to other protocols.
     pub(crate) fn set_route(&mut self, stream: StreamId, route: Option<Route>) {
-        let Some(index) = self.flow.store.table.stream(stream).map(|stream| stream.topic) else {
+        let Some(route) = route else { return };
+        let Some((stream, topic)) = self.flow.store.table.pair(stream) else {
             return invariant!("a stream that was just made is there");
         };
-        let name = self.flow.store.table.topic(index).map_or("", |topic| topic.name.as_str());
-        let last = self.promises.other_needs.best_effort(name);
-        if let (Some(mut topic), Some(route)) = (self.flow.store.table.topic_mut(index), route) {
-            (topic.route, topic.others) = (Some(route.number), route.receivers);
-            if last > 0 {
-                topic.change_best_effort(|those| those.others = last.min(route.receivers));
-            }
+        let (index, last) = (stream.topic, self.promises.other_needs.best_effort(topic.name.as_str()));
+        let Some(mut topic) = self.flow.store.table.topic_mut(index) else {
+            return invariant!("a stream's topic is there");
+        };
+        (topic.route, topic.others) = (Some(route.number), route.receivers);
+        if last > 0 {
+            topic.change_best_effort(|those| those.others = last.min(route.receivers));
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::broker::Broker;
 use crate::outputs::Outputs;
 use crate::watch::facts::{Fact, JsonObject};
-use contract::Time;
+use contract::{Time, invariant};
 use std::net::IpAddr;
 use wire::{ClientRow, FarewellReason, Frame, LinkId};
 
@@ -66,7 +66,9 @@ impl Broker {
     }
 
     fn write_native(&self, id: LinkId, rows: &mut String) {
-        let Some(link) = self.flow.store.links.get(id) else { return };
+        let Some(link) = self.flow.store.links.get(id) else {
+            return invariant!("a link that was listed is there");
+        };
         let session = link.session().and_then(|session| self.flow.store.sessions.get(session));
         let address = link.address.map(|address| address.to_string()).unwrap_or_default();
         let row = ClientRow {
@@ -107,6 +109,7 @@ impl Broker {
 
     /// Who the client of a connection has logged in as: only to be told, rights are judged elsewhere.
     pub fn belong_to(&mut self, link: LinkId, user: &str) {
+        // What came before a connection ended may be read after it.
         if let Some(link) = self.flow.store.links.get_mut(link) {
             link.user = user.into();
         }
@@ -114,6 +117,7 @@ impl Broker {
 
     /// Where a connection comes from.
     pub fn come_from(&mut self, link: LinkId, address: IpAddr) {
+        // Those of other protocols are not here.
         if let Some(link) = self.flow.store.links.get_mut(link) {
             link.address = Some(address.to_canonical());
         }

@@ -8,7 +8,7 @@ use crate::steps::process::Outcome;
 use crate::store::results::ResultStream;
 use crate::store::table::Stream;
 use crate::watch::events::Event;
-use contract::{Contract, Loss, Span, StreamId, Time};
+use contract::{Contract, Loss, Span, StreamId, Time, invariant};
 use wire::Posting;
 use wire::limits::NAME_BYTES_MAX;
 
@@ -75,6 +75,7 @@ impl Broker {
         result: &Outcome<'_>,
         out: &mut impl Outputs,
     ) -> Option<StreamId> {
+        // Operators may take so long that the stream has ended.
         let (origin, topic) = self.flow.store.table.pair(result.stream)?;
         if origin.record.incarnation != result.incarnation {
             return None;
@@ -107,10 +108,14 @@ impl Broker {
         }
         let stream = taken.ok();
         let entry = ResultStream { output: result.output, stream, ask_again: now + ASK_AGAIN };
-        let origin = self.flow.store.table.stream_mut(result.stream)?;
+        let Some(origin) = self.flow.store.table.stream_mut(result.stream) else {
+            return invariant!("taking a stream of results ends none", None);
+        };
         origin.record.results.retain(|known| known.output != result.output);
         origin.record.results.push(entry);
-        let made = self.flow.store.table.stream_mut(stream?)?;
+        let Some(made) = self.flow.store.table.stream_mut(stream?) else {
+            return invariant!("a stream that was found or made is there", None);
+        };
         made.record.made_of = Some(result.stream);
         stream
     }

@@ -106,23 +106,30 @@ impl Broker {
 
     /// A subscriber has gone: what only it needed is not needed any more.
     pub(crate) fn plan_for_those_left(&mut self, index: TopicId) {
-        let Some(topic) = self.flow.store.table.topic(index).filter(|topic| topic.stricter.is_some()) else {
-            return;
+        let Some(topic) = self.flow.store.table.topic(index) else {
+            return invariant!("a topic that is planned is there");
         };
+        if topic.stricter.is_none() {
+            return;
+        }
         let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
         // What is left was kept before.
         let _ = self.plan_strictly(index, strict);
     }
 
     fn plan_strictly(&mut self, index: TopicId, strict: Contract) -> Result<(), contract::Refusal> {
-        let Some(topic) = self.flow.store.table.topic(index).filter(|topic| *topic.strict() != strict) else {
-            return Ok(());
+        let Some(topic) = self.flow.store.table.topic(index) else {
+            return invariant!("a topic that is planned is there", Ok(()));
         };
+        if *topic.strict() == strict {
+            return Ok(());
+        }
         let planned = if topic.made { strict.best_effort() } else { strict };
         let plan = self.promises.admission.plan_processed(&planned, Processing::of(topic.processing))?;
         self.set_plan(index, plan);
-        if let Some(mut topic) = self.flow.store.table.topic_mut(index) {
-            topic.set_strict(strict);
+        match self.flow.store.table.topic_mut(index) {
+            Some(mut topic) => topic.set_strict(strict),
+            None => invariant!("a topic that is planned is there"),
         }
         self.copy_as_planned(index);
         Ok(())
@@ -130,11 +137,13 @@ impl Broker {
 
     /// What had to be copied in another way, or not at all, is. What waited to be copied lazily is copied soon.
     pub(crate) fn copy_as_planned(&mut self, index: TopicId) {
-        let streams =
-            self.flow.store.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
-        for stream in streams {
-            if let Some(stream) = self.flow.store.table.stream_mut(stream) {
-                stream.copying = Default::default();
+        let Some(topic) = self.flow.store.table.topic(index) else {
+            return invariant!("a topic that was planned is there");
+        };
+        for stream in topic.streams.clone() {
+            match self.flow.store.table.stream_mut(stream) {
+                Some(stream) => stream.copying = Default::default(),
+                None => invariant!("a topic's streams are there"),
             }
             if self.membership.pair.backup().is_some() {
                 self.steps().copy_rest(stream);
@@ -163,6 +172,7 @@ impl Broker {
             out.report(&Event::SubscriptionRefused { client, filter, reason });
         }
         for index in subscribers {
+            // One that has ended is taken out of its topics in slices.
             let Some(session) = self.flow.store.sessions.get_mut(*index).filter(|session| session.needy)
             else {
                 continue;

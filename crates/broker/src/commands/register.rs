@@ -124,13 +124,12 @@ impl Broker {
         });
         match result {
             Ok((index, contract)) => {
-                if let Some(link) = self.flow.store.links.get_mut(from) {
-                    link.bind(register.stream, index);
-                }
-                if let Some(stream) = self.flow.store.table.stream_mut(index) {
-                    stream.record.source_number = register.stream;
-                    stream.record.asked = register.contract.is_some();
-                }
+                self.flow.store.links.bind(from, register.stream, index);
+                let Some(stream) = self.flow.store.table.stream_mut(index) else {
+                    return invariant!("a stream that was found or made is there");
+                };
+                stream.record.source_number = register.stream;
+                stream.record.asked = register.contract.is_some();
                 if admitted {
                     self.send_verdict(from, register.stream, index, contract, out);
                 }
@@ -144,6 +143,7 @@ impl Broker {
         let Some(link) = self.flow.store.links.get_mut(from) else {
             return invariant!("who sends a frame has a link");
         };
+        // It was refused, or has ended, or the client says what it likes.
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
         self.spend(self.flow.store.links.len() / LINKS_PER_UNIT);
@@ -481,14 +481,17 @@ impl Broker {
         let (processing, receivers) = (Processing::of(topic.processing), topic.receivers());
         let plan = self.promises.admission.plan_processed(&planned, processing)?;
         self.promises.admission.admit_plan(&plan, &contract, receivers)?;
-        if let Some(mut topic) = self.flow.store.table.topic_mut(number) {
-            topic.plan = plan;
-            topic.set_strict(contract);
-        }
+        let Some(mut topic) = self.flow.store.table.topic_mut(number) else {
+            return invariant!("a stream's topic is there", Ok(()));
+        };
+        topic.plan = plan;
+        topic.set_strict(contract);
+        drop(topic);
         self.drop_needs_of(&name, &subscribers, &refusal.to_string(), out);
-        if let Some(stream) = self.flow.store.table.stream_mut(index) {
-            stream.record.admitted = true;
-        }
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
+            return invariant!("a stream that is admitted is there", Ok(()));
+        };
+        stream.record.admitted = true;
         Ok(())
     }
 
@@ -562,6 +565,7 @@ impl Broker {
     ) {
         let reigns = self.membership.pair.is_primary();
         self.flow.stats.refused += u64::from(reigns && !denial.asked);
+        // A stream is judged after a promotion too, when its publisher may have gone.
         if let Some(link) = self.flow.store.links.get_mut(to) {
             if (register.stream as usize) < self.settings.limits.streams {
                 link.bind(register.stream, NO_STREAM);
@@ -601,7 +605,10 @@ impl Broker {
             .collect();
         for index in waiting {
             let result = self.admit_stream(index, out);
-            let Some((stream, topic)) = self.flow.store.table.pair(index) else { continue };
+            let Some((stream, topic)) = self.flow.store.table.pair(index) else {
+                invariant!("a stream that was listed is there");
+                continue;
+            };
             let (source, contract) = (stream.record.source, topic.contract);
             let number = Some(stream.record.source_number);
             match (result, source.zip(number)) {
@@ -623,7 +630,9 @@ impl Broker {
     /// A stream ends: what waits is dispatched first, then everybody forgets it.
     pub(crate) fn retire(&mut self, now: Time, index: StreamId, out: &mut impl Outputs) {
         self.silences.end(&mut self.flow.store.table, index);
-        let Some(stream) = self.flow.store.table.stream_mut(index) else { return };
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
+            return invariant!("a stream that ends is there");
+        };
         // The last messages may still wait for their turn; housekeeping comes back when they have had it.
         stream.record.source = None;
         stream.record.silent_since = Time::ZERO;
@@ -646,7 +655,9 @@ impl Broker {
     /// Forgets a stream at once.
     pub(crate) fn drop_stream(&mut self, index: StreamId, out: &mut impl Outputs) {
         self.silences.end(&mut self.flow.store.table, index);
-        let Some((stream, topic)) = self.flow.store.table.pair(index) else { return };
+        let Some((stream, topic)) = self.flow.store.table.pair(index) else {
+            return invariant!("a stream that ends is there");
+        };
         if stream.record.admitted {
             let subscribers = topic.receivers();
             self.promises.admission.uncount(&topic.plan, &topic.contract, subscribers);
@@ -789,9 +800,7 @@ impl Broker {
                 return;
             }
         };
-        if let Some(link) = self.flow.store.links.get_mut(from) {
-            link.bind(announce.stream, index);
-        }
+        self.flow.store.links.bind(from, announce.stream, index);
         let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else {
             return invariant!("a stream that was found or made is there");
         };
@@ -821,6 +830,7 @@ impl Broker {
         let Some(link) = self.flow.store.links.get_mut(from) else {
             return invariant!("who sends a frame has a link");
         };
+        // It could not be taken here, or the partner says what it likes.
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
         if from_primary {

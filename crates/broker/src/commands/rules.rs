@@ -88,8 +88,9 @@ impl Broker {
                 self.flow.store.table.topic(index).map(|topic| {
                     self.flow.stats.classes.class_of(self.promises.rule_of(topic.name.as_str()))
                 });
-            if let Some((mut topic, class)) = self.flow.store.table.topic_mut(index).zip(class) {
-                topic.class = class;
+            match self.flow.store.table.topic_mut(index).zip(class) {
+                Some((mut topic, class)) => topic.class = class,
+                None => invariant!("a topic that was listed is there"),
             }
         }
         if !self.membership.pair.is_primary() {
@@ -104,7 +105,9 @@ impl Broker {
 
     fn told(&self, changes: &[Change]) -> Vec<Changed> {
         let one = |change: &Change| {
-            let topic = self.flow.store.table.topic(change.topic)?;
+            let Some(topic) = self.flow.store.table.topic(change.topic) else {
+                return invariant!("a topic that was looked at is there", None);
+            };
             let (topic, before) = (topic.name.as_str().to_owned(), topic.contract);
             Some(Changed { topic, before, after: change.after })
         };
@@ -235,8 +238,10 @@ impl Broker {
 
     fn check_memory(&self, changes: &[Change]) -> Result<(), String> {
         let more = |change: &Change| {
-            let streams =
-                self.flow.store.table.topic(change.topic).map(|topic| &topic.streams).into_iter().flatten();
+            let Some(topic) = self.flow.store.table.topic(change.topic) else {
+                return invariant!("a topic that was looked at is there", 0);
+            };
+            let streams = topic.streams.iter();
             streams
                 .filter_map(|index| self.flow.store.table.stream(*index))
                 .map(|stream| change.need.growth(change.before, &stream.ring))
@@ -272,10 +277,12 @@ impl Broker {
             self.promises.admission.count(plan, after, receivers);
         }
         self.promises.crowd.planned_anew();
-        if let Some(mut topic) = self.flow.store.table.topic_mut(*number) {
-            (topic.contract, topic.plan) = (*after, *plan);
-            topic.set_strict(*strict);
-        }
+        let Some(mut topic) = self.flow.store.table.topic_mut(*number) else {
+            return invariant!("a topic that was looked at is there");
+        };
+        (topic.contract, topic.plan) = (*after, *plan);
+        topic.set_strict(*strict);
+        drop(topic);
         for index in streams {
             self.steps().refit(now, index, (*needed, *need), out);
             // The next message that goes there names it anew.
@@ -303,7 +310,9 @@ impl Broker {
         after: Contract,
         out: &mut impl Outputs,
     ) -> bool {
-        let Some(topic) = self.flow.store.table.topic(index) else { return false };
+        let Some(topic) = self.flow.store.table.topic(index) else {
+            return invariant!("a topic that was found by its name is there", false);
+        };
         let is_ours = self.admitted_streams(topic) == topic.streams.len();
         if !is_ours || topic.contract.confirm != after.confirm {
             return false;

@@ -179,6 +179,8 @@ impl Broker {
                 session.began = now;
                 self.flow.store.sessions.index(index, &filter);
             }
+        } else {
+            invariant!("a session that gets a filter is there");
         }
         self.serve_in_turn(index, out);
         let (place, joined, refusal, instead) = (String::new(), 0, None, None);
@@ -256,10 +258,12 @@ impl Broker {
     /// Begins anew what cannot be served in time as best effort, where that is configured, the client has asked for nothing in particular,
     /// and nothing is promised to it. Returns whether it did.
     fn serve_instead(&mut self, now: Time, subscribing: &Subscribing, out: &mut impl Outputs) -> bool {
+        // The primary has judged what came from there.
         let Subscribing { link: Some(link), number, session: index, ref filter, needs, .. } = *subscribing
         else {
             return false;
         };
+        // Its client may have gone meanwhile, or come back on another connection.
         let Some(session) = self.flow.store.sessions.get(index).filter(|session| session.link == Some(link))
         else {
             return false;
@@ -283,7 +287,9 @@ impl Broker {
             settings,
             ..
         } = self;
-        let Some(session) = sessions.get(index) else { return };
+        let Some(session) = sessions.get(index) else {
+            return invariant!("a session that is served is there");
+        };
         let Some(link) = session.link else { return };
         out.put_last(link, session.best_effort);
         let Some(state) = links.get_mut(link) else { return invariant!("a session's link is there") };
@@ -344,7 +350,10 @@ impl Broker {
     /// A subscription holds for every topic, or for none: its subscriber is answered.
     fn end_subscribing(&mut self, subscribing: &Subscribing, out: &mut impl Outputs) {
         let Subscribing { link, number, session: index, filter, needs, refusal, instead, .. } = subscribing;
-        let Some(session) = self.flow.store.sessions.get(*index) else { return };
+        let Some(session) = self.flow.store.sessions.get(*index) else {
+            return invariant!("a session that has subscribed is there");
+        };
+        // Its client may have gone meanwhile, or come back on another connection.
         let Some(link) = link.filter(|link| session.link == Some(*link)) else { return };
         if refusal.is_none()
             && let Some(partner) = self.membership.pair.backup()
@@ -360,7 +369,11 @@ impl Broker {
 
     /// A client no longer wants the topics of a filter.
     pub(crate) fn unsubscribe(&mut self, now: Time, from: LinkId, number: u32, out: &mut impl Outputs) {
-        let Some(index) = self.flow.store.links.get(from).and_then(|link| link.session()) else { return };
+        let Some(link) = self.flow.store.links.get(from) else {
+            return invariant!("who sends a frame has a link");
+        };
+        // A client may say what it likes, and the primary may have ended its session, having seen a later life of it.
+        let Some(index) = link.session() else { return };
         let Some(session) = self.flow.store.sessions.get_mut(index) else { return };
         let Some((filter, last)) = session.unbind(number) else { return };
         if last {
@@ -424,19 +437,25 @@ impl Broker {
                 detached_at: now,
             }),
         };
-        if let (Some(link), Some(session)) = (link, self.flow.store.sessions.get_mut(index)) {
-            if session.link != Some(link) {
-                session.pace.reconnected(now, self.settings.limits.subscriber_backlog_bytes, session.dropped);
-            }
-            session.link = Some(link);
-            if let Some(state) = self.flow.store.links.get_mut(link) {
-                state.party = Party::Client { session: Some(index) };
-            }
-        }
-        if link.is_some() {
+        if let Some(link) = link {
+            self.connect(now, index, link);
             self.serve_in_turn(index, out);
         }
         Ok(index)
+    }
+
+    /// What is for a session goes to this link from now on.
+    fn connect(&mut self, now: Time, index: SessionId, link: LinkId) {
+        let Some(session) = self.flow.store.sessions.get_mut(index) else {
+            return invariant!("a session that was found or made is there");
+        };
+        if session.link != Some(link) {
+            session.pace.reconnected(now, self.settings.limits.subscriber_backlog_bytes, session.dropped);
+        }
+        session.link = Some(link);
+        if let Some(state) = self.flow.store.links.sender(link) {
+            state.party = Party::Client { session: Some(index) };
+        }
     }
 
     /// Changes who subscribes a topic, and the load with it.
@@ -485,7 +504,10 @@ impl Broker {
         session: SessionId,
         out: &mut impl Outputs,
     ) -> usize {
-        let Some(entry) = self.flow.store.table.topic(topic) else { return 0 };
+        let Some(entry) = self.flow.store.table.topic(topic) else {
+            return invariant!("a topic that loses a subscriber is there", 0);
+        };
+        // A topic that its subscription had not reached yet does not have it.
         let Some(position) = entry.subscribers.iter().position(|other| *other == session) else { return 0 };
         let streams = entry.streams.clone();
         self.change_subscribers(topic, |topic| {
@@ -525,12 +547,14 @@ impl Broker {
 
     /// The same where the backup need not be told, since the client begins anew.
     fn remove_session(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
+        // The primary may have ended it already, having seen a later life of its client.
         let Some(session) = self.flow.store.sessions.remove(index) else { return };
         let filters = session.filters.into_keys().collect();
         self.begin(now, Task::End { session: index, filters, place: String::new() }, out);
     }
 
     fn tell_backup_of_end(&self, index: SessionId, filter: &str, out: &mut impl Outputs) {
+        // As above.
         let Some(session) = self.flow.store.sessions.get(index) else { return };
         if let Some(partner) = self.membership.pair.backup() {
             let (incarnation, client) = (session.incarnation, &*session.client);
@@ -559,8 +583,9 @@ impl Broker {
             if let (Ok(index), Some(filter)) =
                 (self.take_session(now, client, incarnation, None, out), parsed)
             {
-                if let Some(session) = self.flow.store.sessions.get_mut(index) {
-                    session.shared = true;
+                match self.flow.store.sessions.get_mut(index) {
+                    Some(session) => session.shared = true,
+                    None => invariant!("a session that was found or made is there"),
                 }
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
                 let limit = self.settings.limits.filters_per_session;
@@ -575,6 +600,7 @@ impl Broker {
             }
             return;
         }
+        // There was no room for it, or the partner says what it likes.
         let Some(index) = self.flow.store.sessions.find(client) else { return };
         let Some(session) = self.flow.store.sessions.get(index) else {
             return invariant!("a session that was found is there");
@@ -583,6 +609,7 @@ impl Broker {
         match parsed {
             Some(filter) if !here => self.remove_filter(now, index, filter, out),
             None if session.link.is_none() => self.end_session(now, index, out),
+            // Its client is here, and says itself what it wants.
             _ => {}
         }
     }
@@ -594,15 +621,17 @@ impl Broker {
         if topics.is_empty() || Mutant::OfferOnce.is_on() {
             return self.send_deferred(now, index, out);
         }
-        if let Some(session) = self.flow.store.sessions.get_mut(index) {
-            session.resuming = true;
-            self.begin(now, Task::Offer { session: index, topics }, out);
-        }
+        let Some(session) = self.flow.store.sessions.get_mut(index) else {
+            return invariant!("a session that was found or made is there");
+        };
+        session.resuming = true;
+        self.begin(now, Task::Offer { session: index, topics }, out);
     }
 
     /// The same for one topic. Returns how many units of work that was.
     pub(crate) fn offer_topic_again(&mut self, now: Time, index: SessionId, topic: TopicId) -> usize {
         let Broker { flow: Flow { store: Store { table, sessions, .. }, .. }, settings, .. } = self;
+        // Both may have ended since this was begun.
         let (Some(session), Some(topic)) = (sessions.get_mut(index), table.topic(topic)) else { return 1 };
         let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { return 1 };
         let bit = 1_u64.checked_shl(position as u32).unwrap_or(0);
@@ -627,6 +656,7 @@ impl Broker {
 
     /// Everything has been found that a subscriber had not confirmed.
     pub(crate) fn end_offering(&mut self, now: Time, index: SessionId, out: &mut impl Outputs) {
+        // It may have ended meanwhile.
         if let Some(session) = self.flow.store.sessions.get_mut(index) {
             session.resuming = false;
         }

@@ -130,6 +130,7 @@ impl Broker {
             Task::Subscribe(subscribing) => self.go_on_subscribing(now, subscribing, units, out),
             Task::Leave { session, filter, place } => {
                 if self.flow.store.sessions.get(*session).is_none() {
+                    // It has ended meanwhile, and topics are cleared of it.
                     return (1, true);
                 }
                 let (used, more) = self.clear_topics(*session, filter, place, units, out);

@@ -23,6 +23,7 @@ impl Broker {
         text: &str,
         out: &mut impl Outputs,
     ) {
+        // What came before a connection ended may be read after it; so it is with those below.
         let Some(state) = self.flow.store.links.get_mut(link) else { return };
         if !std::mem::replace(&mut state.closing, true) {
             out.report(&Event::Expelled { client, reason: text });

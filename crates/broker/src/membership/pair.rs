@@ -21,7 +21,7 @@
 
 use crate::settings::Detection;
 use crate::watch::events::{Loneliness, PromotionCause};
-use contract::{Mutant, NodeId, Reign, Span, StreamId, Time};
+use contract::{Mutant, NodeId, Reign, Span, StreamId, Time, invariant};
 use std::cmp::Ordering;
 use wire::{Evidence, Knowledge, LinkId, Standing};
 
@@ -621,9 +621,12 @@ impl Pair {
 
     /// Stands by on a link; everything has to be learnt from there.
     pub(crate) fn join(&mut self, now: Time, link: LinkId) {
-        if let Some(news) = self.news_of(link) {
-            self.reign = self.reign.max(news.reign);
-            self.primary_node = news.node;
+        match self.news_of(link) {
+            Some(news) => {
+                self.reign = self.reign.max(news.reign);
+                self.primary_node = news.node;
+            }
+            None => invariant!("who is joined has told its news"),
         }
         self.informed |= matches!(self.role, Role::Backup { synced: true, .. });
         self.role = Role::Backup { primary: Some(link), synced: false, verdict_by: Time::NEVER };

@@ -45,6 +45,7 @@ impl Membership {
         out: &mut impl Outputs,
     ) {
         let node = self.pair.node_of(link);
+        // Which says it first, its news or its nonce, is the partner's to choose.
         let nonce = links.get(link).and_then(|link| link.nonce);
         if let Some((node, nonce)) = node.zip(nonce) {
             let own = (settings.node, &settings.nonce);

@@ -14,7 +14,7 @@ use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::sessions::Sessions;
 use crate::watch::events::Event;
-use contract::{Mutant, StreamId, Time, TopicFilter};
+use contract::{Mutant, StreamId, Time, TopicFilter, invariant};
 use std::ops::Bound;
 use wire::{Frame, LinkId};
 
@@ -70,7 +70,7 @@ impl Broker {
             let Copies { ours, theirs, .. } = news.copies;
             out.report(&Event::KnowsLess { ours, theirs });
         }
-        if let Some(link) = self.flow.store.links.get_mut(from) {
+        if let Some(link) = self.flow.store.links.sender(from) {
             link.announced = Default::default();
         }
         self.membership.listen_for(from, &self.flow.store.links, &self.settings, out);
@@ -120,10 +120,11 @@ impl Broker {
         }
         self.membership.telling.goes_on = !told && used >= units && out.backlog(link) < limit;
         self.spend(used);
-        if let Some(partner) = self.membership.pair.backup_mut() {
-            (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
-            partner.knows_streams |= next >= streams;
-        }
+        let Some(partner) = self.membership.pair.backup_mut() else {
+            return invariant!("a backup that is being told is there");
+        };
+        (partner.next_stream, partner.next_record, partner.told) = (next, next_record, told);
+        partner.knows_streams |= next >= streams;
     }
 
     /// A backup that has just come has been told what operators remember, for which it had to wait: the telling of the rest goes on.
@@ -143,6 +144,7 @@ impl Broker {
 
     /// The backup knows everything.
     pub(crate) fn become_protected(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
+        // It may have been dropped meanwhile, and a partner may say what it likes.
         let Some(partner) =
             self.membership.pair.backup_mut().filter(|partner| partner.link == from && partner.told)
         else {

@@ -4,7 +4,7 @@ use crate::outputs::Outputs;
 use crate::steps::Steps;
 use crate::store::links::Link;
 use crate::store::table::{Stream, Topic};
-use contract::StreamId;
+use contract::{StreamId, invariant};
 use wire::{Announce, Effects, Frame, LinkId};
 
 /// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
@@ -39,8 +39,11 @@ pub(crate) fn announce(
 impl Steps<'_> {
     /// Names a stream on a link, unless that has been done.
     pub(crate) fn announce(&mut self, link: LinkId, index: StreamId, out: &mut impl Outputs) {
+        // A backup is told of all places, and there need not be a stream at each.
         let Some((stream, topic)) = self.flow.store.table.pair(index) else { return };
-        let Some(state) = self.flow.store.links.get_mut(link) else { return };
+        let Some(state) = self.flow.store.links.get_mut(link) else {
+            return invariant!("a broker that is told of a stream has a link");
+        };
         announce(state, link, index, stream, topic, Stream::next_seq, out);
     }
 }

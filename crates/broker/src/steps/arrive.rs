@@ -283,7 +283,11 @@ impl Steps<'_> {
         step: Option<Span>,
         out: &mut impl Outputs,
     ) {
-        let Some(link) = from.and_then(|from| self.flow.store.links.get_mut(from)) else { return };
+        // What comes through another protocol has no link here.
+        let Some(from) = from else { return };
+        let Some(link) = self.flow.store.links.get_mut(from) else {
+            return invariant!("who sends a message has a link");
+        };
         let Some((_, topic)) = self.flow.store.table.pair(index) else {
             return invariant!("a stream that took a message is there");
         };

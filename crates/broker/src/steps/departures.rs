@@ -132,6 +132,7 @@ impl Steps<'_> {
         if !settings.policy.is_by_deadline() {
             return;
         }
+        // It may have ended in the turn in which its last messages were dispatched.
         let Some((stream, topic)) = table.pair_mut(departure.stream) else { return };
         if departure.copy {
             stream.judge_copy(now, departure.created, topic, stats);
@@ -147,6 +148,7 @@ impl Steps<'_> {
         let all = std::mem::take(&mut self.flow.work.departures.all);
         for (index, ticket) in &all {
             let Flow { store: Store { table, links, .. }, stats, .. } = &mut *self.flow;
+            // The stream may have ended since, and the message may have been overwritten.
             let Some((stream, topic)) = table.pair_mut(*index) else { continue };
             let Some(created) = stream.ring.slot(*ticket).map(|slot| slot.created) else { continue };
             if judged.binary_search(&Departure { stream: *index, created, copy: false }).is_err() {

@@ -62,6 +62,7 @@ impl Steps<'_> {
         let Some(partner) = partner.filter(|_| tells) else { return finished.news.clear() };
         let Some(state) = links.get_mut(partner) else { return invariant!("a backup has a link") };
         for (index, ticket) in finished.news.drain(..) {
+            // The stream may have ended since.
             let Some((stream, topic)) = table.pair_mut(index) else { continue };
             let is_new = |slot: &&Slot| {
                 let done = slot.flags.has(SlotFlags::DISPATCHED) || Mutant::FinishEarly.is_on();
@@ -73,8 +74,9 @@ impl Steps<'_> {
             }
             announce(state, partner, index, stream, topic, Stream::next_seq, out);
             out.send_mark(partner, MarkKind::Prune, Mark { stream: index.0, seq });
-            if let Some(slot) = stream.ring.slot_mut(ticket) {
-                slot.set(SlotFlags::PRUNED);
+            match stream.ring.slot_mut(ticket) {
+                Some(slot) => slot.set(SlotFlags::PRUNED),
+                None => invariant!("naming a stream takes no message away"),
             }
         }
     }
@@ -104,6 +106,7 @@ impl Steps<'_> {
     /// This backup has been told what operators remember: what the primary was done with before need not come to its own operators.
     pub(crate) fn trust_finished(&mut self) {
         for index in std::mem::take(&mut self.flow.work.finished.untold) {
+            // Streams end without a word here.
             let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             stream.ring.slots_mut().for_each(|slot| slot.clear(SlotFlags::UNTOLD));
         }

@@ -22,6 +22,7 @@ impl Steps<'_> {
         ticket: Ticket,
         out: &mut impl Outputs,
     ) {
+        // The queue is not searched when a stream ends, nor when a message is overwritten.
         let Some(stream) = self.flow.store.table.stream(index) else { return };
         let Some(slot) = stream.ring.slot(ticket) else { return };
         // A result is made again where the messages go that it is made of.
@@ -44,13 +45,14 @@ impl Steps<'_> {
         let message = Message { stream: index.0, flags, seq, created, payload };
         out.send_message(link, MessageKind::Forward, &message);
         self.flow.stats.forwarded += 1;
-        if let Some(slot) = stream.ring.slot_mut(ticket) {
-            slot.set(SlotFlags::FORWARDED);
-            if Mutant::SettleForwarded.is_on() {
-                slot.set(SlotFlags::DISPATCHED);
-            }
-            self.flow.work.forwarded_after_poll = Some(self.pair.poll_number());
+        let Some(slot) = stream.ring.slot_mut(ticket) else {
+            return invariant!("a message that was just forwarded is there");
+        };
+        slot.set(SlotFlags::FORWARDED);
+        if Mutant::SettleForwarded.is_on() {
+            slot.set(SlotFlags::DISPATCHED);
         }
+        self.flow.work.forwarded_after_poll = Some(self.pair.poll_number());
         // The successor has it, and what its publisher is told goes there as well.
         self.answer(index, ticket, out);
     }

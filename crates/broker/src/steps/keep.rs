@@ -22,11 +22,18 @@ impl Steps<'_> {
             return;
         }
         for message in messages {
-            if let Some(index) = self.flow.store.links.get(from).and_then(|link| link.stream(message.stream))
-            {
+            if let Some(index) = self.stream_on(from, message.stream) {
                 self.keep_copy(now, index, &message, out);
             }
         }
+    }
+
+    /// Our stream for the primary's number. It may name none: one that this backup could not take, or that has ended here.
+    fn stream_on(&self, from: LinkId, number: u32) -> Option<StreamId> {
+        let Some(link) = self.flow.store.links.get(from) else {
+            return invariant!("a primary has a link", None);
+        };
+        link.stream(number)
     }
 
     pub(crate) fn keep_copy(
@@ -74,11 +81,9 @@ impl Steps<'_> {
             return;
         }
         for mark in marks {
-            let Some(index) = self.flow.store.links.get(from).and_then(|link| link.stream(mark.stream))
-            else {
-                continue;
-            };
-            self.be_done_with(index, mark.seq);
+            if let Some(index) = self.stream_on(from, mark.stream) {
+                self.be_done_with(index, mark.seq);
+            }
         }
     }
 

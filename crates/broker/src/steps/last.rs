@@ -42,6 +42,7 @@ impl Steps<'_> {
             && let Some(index) = self.flow.work.last.0.pop_front()
         {
             made += 1;
+            // Who has left meanwhile, or has no connection, has no turn.
             let Some(session) = self.flow.store.sessions.get_mut(index) else { continue };
             session.has_turn = false;
             let Some(link) = session.link else { continue };

@@ -241,8 +241,8 @@ impl Steps<'_> {
         }
         for done in 0..budget {
             let Some(entry) = self.flow.work.lazy.pop(now) else { return done };
+            // It may have ended, and another stream, or another life of it, may have taken its place.
             let Some(stream) = self.flow.store.table.stream(entry.stream) else { continue };
-            // Another stream, or another life of it, may have taken its place.
             if stream.copying.armed != u64::from(entry.ticket.0) {
                 continue;
             }
@@ -262,7 +262,9 @@ impl Steps<'_> {
     /// Puts a stream back into the heap with its next mark that needs a copy.
     fn arm_with_next(&mut self, now: Time, last: Entry) {
         let Steps { flow: Flow { store: Store { table, .. }, work: Work { lazy, .. }, .. }, .. } = self;
-        let Some((stream, topic)) = table.pair_mut(last.stream) else { return };
+        let Some((stream, topic)) = table.pair_mut(last.stream) else {
+            return invariant!("a stream that was just copied is there");
+        };
         let Stream { copying, ring, .. } = stream;
         let done = SlotFlags::DISPATCHED.or(SlotFlags::REPLICATED);
         let mut later = ring.tickets_from(last.ticket.after(1));
@@ -306,6 +308,7 @@ impl Steps<'_> {
                 self.flow.work.lazy.round = Some(index.0);
                 break;
             }
+            // There need not be a stream at each place.
             let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             let tickets = stream.ring.tickets_from(stream.copying.looked);
             stream.copying.looked = stream.ring.next_ticket();

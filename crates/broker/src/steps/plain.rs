@@ -14,7 +14,7 @@ use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::Table;
 use crate::store::terms::{NEVER, PlainTerms};
-use contract::{Span, StreamId, Time};
+use contract::{Span, StreamId, Time, invariant};
 use wire::{Message, MessageFlags, MessageKind};
 
 impl Steps<'_> {
@@ -52,6 +52,7 @@ fn store(
 ) -> bool {
     let Flow { store: Store { table, .. }, work: Work { queue, lazy, .. }, .. } = flow;
     let Table { streams, topics, .. } = table;
+    // The general way says what it thinks of a stream that is not there.
     let Some(Some(stream)) = streams.get_mut(index.place()) else { return false };
     let terms = stream.plain;
     let Message { flags, seq, created, payload, .. } = *message;
@@ -71,10 +72,10 @@ fn store(
     stream.next_seq = seq + 1;
     stream.plain_since = created;
     queue.push(JobKind::Dispatch, created + within, terms.priority, index, ticket);
-    if copied
-        && terms.replicate
-        && let Some(Some(topic)) = topics.get(stream.topic.place())
-    {
+    if copied && terms.replicate {
+        let Some(Some(topic)) = topics.get(stream.topic.place()) else {
+            return invariant!("a stream's topic is there", true);
+        };
         let due = created + topic.plan.pseudo.replication;
         let arrival = Arrival { index, ticket, expected: seq, seq, released: created };
         if !lazy.takes(stream, topic, &arrival) {

@@ -80,9 +80,12 @@ impl Steps<'_> {
             Unstored::Short(shortage) => Unposted::Short(shortage.to_string()),
             Unstored::Crowded | Unstored::NotTaken => Unposted::Full,
         })?;
-        let slot = self.flow.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
-        if let Some(slot) = slot.filter(|_| posting.asks) {
-            slot.set(SlotFlags::ASKED);
+        if posting.asks {
+            let stream = self.flow.store.table.stream_mut(index);
+            match stream.and_then(|stream| stream.ring.slot_mut(ticket)) {
+                Some(slot) => slot.set(SlotFlags::ASKED),
+                None => invariant!("a message that was just stored is there"),
+            }
         }
         Ok(Posted { stream: index, seq })
     }

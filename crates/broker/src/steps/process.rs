@@ -94,8 +94,9 @@ impl Steps<'_> {
         self.flow.stats.results += 1;
         stream.next_seq = stream.next_seq.max(result.seq.saturating_add(1));
         let (ticket, old) = stream.ring.push(result.seq, result.created, result.payload, again, result.flags);
-        if let Some(slot) = stream.ring.slot_mut(ticket) {
-            slot.lineage = result.lineage;
+        match stream.ring.slot_mut(ticket) {
+            Some(slot) => slot.lineage = result.lineage,
+            None => invariant!("a result that was just stored is there"),
         }
         if !old.flags.has(SlotFlags::DISPATCHED.or(SlotFlags::OFFERED)) {
             self.flow.stats.overrun += 1;
@@ -120,12 +121,16 @@ impl Steps<'_> {
     /// No picture could be taken of what operators remember whose results are on these topics: a crash would take it away.
     pub(crate) fn endanger_results(&mut self, now: Time, topics: &[String]) {
         for topic in topics {
+            // Where no result has come yet, there is nothing to endanger.
             let Some(index) = self.flow.store.table.find_topic(topic) else { continue };
-            let streams =
-                self.flow.store.table.topic(index).map(|topic| topic.streams.clone()).unwrap_or_default();
-            for stream in streams {
-                if let Some(stream) = self.flow.store.table.stream_mut(stream) {
-                    stream.record.troubles.endanger(now, Concern::Forgets);
+            let Some(topic) = self.flow.store.table.topic(index) else {
+                invariant!("a topic that was found by its name is there");
+                continue;
+            };
+            for stream in topic.streams.clone() {
+                match self.flow.store.table.stream_mut(stream) {
+                    Some(stream) => stream.record.troubles.endanger(now, Concern::Forgets),
+                    None => invariant!("a topic's streams are there"),
                 }
             }
         }
@@ -151,6 +156,7 @@ impl Steps<'_> {
         if !self.pair.is_primary() || receipt.round != self.flow.work.round {
             return;
         }
+        // Operators may take so long that the stream has ended, or the message has been overwritten.
         let Some(stream) = self.flow.store.table.stream_mut(receipt.stream) else { return };
         let Some(slot) = stream.ring.slot_mut(receipt.ticket) else { return };
         slot.clear(SlotFlags::PROCESSING);

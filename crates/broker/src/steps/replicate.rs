@@ -27,6 +27,7 @@ impl Steps<'_> {
             settings,
             ..
         } = self;
+        // The queue is not searched when a stream ends, nor when a message is overwritten.
         let Some((stream, topic)) = table.pair_mut(index) else { return false };
         let Some((slot, payload)) = stream.ring.message(ticket) else { return false };
         let coordinates = settings.policy.coordinates() && settings.replication.skips_dispatched();
@@ -49,8 +50,9 @@ impl Steps<'_> {
         if departures.overflow(index, created, true, due.since(now)) && settings.policy.is_by_deadline() {
             stream.judge_copy(now, created, topic, stats);
         }
-        if let Some(slot) = stream.ring.slot_mut(ticket) {
-            slot.set(SlotFlags::REPLICATED);
+        match stream.ring.slot_mut(ticket) {
+            Some(slot) => slot.set(SlotFlags::REPLICATED),
+            None => invariant!("a message that was just copied is there"),
         }
         self.answer(index, ticket, out);
         true
@@ -62,6 +64,7 @@ impl Steps<'_> {
         if !self.settings.policy.coordinates() {
             return 0;
         }
+        // A backup is told of all places, and there need not be a stream at each.
         let Some(stream) = self.flow.store.table.stream_mut(index) else { return 0 };
         for ticket in stream.ring.tickets() {
             let Some(slot) = stream.ring.slot_mut(ticket) else { continue };
@@ -88,6 +91,7 @@ impl Steps<'_> {
 
     fn copy_undispatched(&mut self, index: StreamId, anew: bool) -> usize {
         let everything = self.settings.copies_everything();
+        // As above.
         let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else { return 0 };
         let copied = topic.plan.replicate || everything;
         let never =

@@ -118,10 +118,11 @@ impl Steps<'_> {
             let left = self.flow.store.memory.left_for_contracts(&bound);
             return Err(Shortage::Longer { payload: length, reserved, needed, left, bound });
         }
-        if let Some(stream) = self.flow.store.table.stream_mut(index) {
-            stream.ring.raise(length);
-            stream.ring.make_room(length);
-        }
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
+            return invariant!("making room ends no stream", Ok(()));
+        };
+        stream.ring.raise(length);
+        stream.ring.make_room(length);
         Ok(())
     }
 
@@ -167,6 +168,7 @@ impl Steps<'_> {
         while self.flow.store.memory.loose > left
             && let Some((index, ticket)) = self.flow.store.memory.order.pop_front()
         {
+            // Streams end without a word here.
             let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             let (freed, old) = stream.ring.evict(ticket);
             self.flow.store.memory.loose -= freed;
@@ -261,6 +263,7 @@ impl Steps<'_> {
     #[cold]
     fn tell_each_untaken(&mut self, out: &mut impl Outputs) {
         for index in std::mem::take(&mut self.flow.store.memory.untold) {
+            // The stream may have ended since, and its publisher may have gone.
             let Some(stream) = self.flow.store.table.stream_mut(index) else { continue };
             let messages = std::mem::take(&mut stream.record.untold);
             let (source, shortage) = (stream.record.source, stream.record.shortage.take());

@@ -46,7 +46,9 @@ impl Steps<'_> {
                     self.replicate(now, job.stream, job.ticket, out);
                 }
                 (JobKind::Dispatch, Some(link)) => self.forward(link, job, out),
-                _ => {}
+                (JobKind::Dispatch, None) => invariant!("who does not reign knows where messages go"),
+                // Who does not reign has nobody to copy to.
+                (JobKind::Replicate, _) => {}
             }
             if Mutant::LeaveJobs.is_on() {
                 break;
@@ -82,6 +84,7 @@ impl Steps<'_> {
             Message { stream: job.stream.0, flags, seq, created, payload: wire::trailer(marks, stored).0 };
         let (mut owed, mut waits) = (0_u64, false);
         for (position, index) in topic.subscribers.iter().enumerate() {
+            // One that has ended is taken out of its topics in slices.
             let Some(session) = sessions.get_mut(*index) else { continue };
             let open = session.open_link(out, part.backlog);
             if let Some(link) = open
@@ -136,18 +139,18 @@ impl Steps<'_> {
 
     /// A message has been offered to all, and waits for those who have not got it.
     fn account(&mut self, now: Time, job: &Job, offered: &Offered, out: &mut impl Outputs) {
-        let slot =
-            self.flow.store.table.stream_mut(job.stream).and_then(|stream| stream.ring.slot_mut(job.ticket));
-        if let Some(slot) = slot {
-            slot.unconfirmed = offered.missing;
-            slot.set(SlotFlags::OFFERED);
-            // Of what is no result there is none.
-            out.offered(slot.lineage);
-            if offered.processing {
-                slot.set(SlotFlags::PROCESSING);
-                if Mutant::FinishEarly.is_on() {
-                    self.flow.work.finished.add(job.stream, job.ticket);
-                }
+        let stream = self.flow.store.table.stream_mut(job.stream);
+        let Some(slot) = stream.and_then(|stream| stream.ring.slot_mut(job.ticket)) else {
+            return invariant!("a message that was just offered is there");
+        };
+        slot.unconfirmed = offered.missing;
+        slot.set(SlotFlags::OFFERED);
+        // Of what is no result there is none.
+        out.offered(slot.lineage);
+        if offered.processing {
+            slot.set(SlotFlags::PROCESSING);
+            if Mutant::FinishEarly.is_on() {
+                self.flow.work.finished.add(job.stream, job.ticket);
             }
         }
         if offered.asks {
@@ -169,6 +172,7 @@ impl Steps<'_> {
 
     /// A subscriber will not get a message that it was owed.
     fn write_off(&mut self, session: SessionId, message: Deferred, out: &mut impl Outputs) {
+        // Its stream may have ended while it waited.
         let Some((_, topic)) = self.flow.store.table.pair(message.stream) else { return };
         let confirm = topic.contract.confirm;
         if let Some(position) =
@@ -184,27 +188,32 @@ impl Steps<'_> {
         let Steps { flow: Flow { store: Store { table, .. }, stats, .. }, pair, settings, .. } = self;
         let coordinates = settings.policy.coordinates();
         let backup = || pair.backup().filter(|backup| coordinates && backup.knows(index));
-        let slot = table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
-        if let Some(slot) = slot {
-            slot.settle(index, backup, stats, out);
+        match table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket)) {
+            Some(slot) => slot.settle(index, backup, stats, out),
+            None => invariant!("a message that is settled is there"),
         }
     }
 
     /// Tells the publisher of a message that it is covered, if it waits for word.
     pub(crate) fn answer(&mut self, index: StreamId, ticket: Ticket, out: &mut impl Outputs) {
-        let slot = self.flow.store.table.stream_mut(index).and_then(|stream| stream.ring.slot_mut(ticket));
-        if let Some(slot) = slot
-            && slot.take(SlotFlags::ASKED)
-        {
+        let stream = self.flow.store.table.stream_mut(index);
+        let Some(slot) = stream.and_then(|stream| stream.ring.slot_mut(ticket)) else {
+            return invariant!("a message that is covered is there");
+        };
+        if slot.take(SlotFlags::ASKED) {
             out.covered(index, slot.seq);
         }
     }
 
     /// A subscriber confirms that messages have arrived.
     pub(crate) fn confirm(&mut self, from: LinkId, marks: Marks<'_>, out: &mut impl Outputs) {
-        let Some(session) = self.flow.store.links.get(from).and_then(|link| link.session()) else { return };
+        let Some(link) = self.flow.store.links.get(from) else {
+            return invariant!("who sends a frame has a link");
+        };
+        let Some(session) = link.session() else { return };
         for mark in marks {
-            // The only numbers of ours that come back: this one was announced on the link.
+            // The only numbers of ours that come back: this one was announced on the link. The stream may have ended since, or the client
+            // may not want it any more, and a client may say what it likes.
             let index = StreamId(mark.stream);
             let Some((stream, topic)) = self.flow.store.table.pair_mut(index) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == session) else {
@@ -225,9 +234,13 @@ impl Steps<'_> {
     ) -> bool {
         let Steps { flow: Flow { store, work: Work { part, .. }, stats }, settings, .. } = self;
         let Store { table, sessions, links, .. } = store;
+        // It may have ended, or lost its connection, since this was begun.
         let Some(session) = sessions.get_mut(index).filter(|session| !session.resuming) else { return false };
         let Some(link) = session.link else { return false };
-        let Some(state) = links.get_mut(link).filter(|state| !state.closing) else { return false };
+        let Some(state) = links.get_mut(link) else { return invariant!("a session's link is there", false) };
+        if state.closing {
+            return false;
+        }
         let patience = session.pace.is_slow(now).then_some(settings.limits.subscriber_delay);
         let room = session.usual(session.pace.window).min(part.backlog);
         let (mut handed, mut looked, mut old) = (Vec::new(), 0, 0);
@@ -238,6 +251,7 @@ impl Steps<'_> {
                 continue;
             }
             looked += 1;
+            // The stream has ended while it waited, or nobody wants it any more.
             let Some((stream, topic)) = table.pair(waiting.stream) else { continue };
             let Some(position) = topic.subscribers.iter().position(|other| *other == index) else { continue };
             let Some((slot, payload)) = stream.ring.message(waiting.ticket) else {
@@ -277,6 +291,7 @@ impl Steps<'_> {
         let Some(entry) = self.flow.store.table.stream_mut(stream) else {
             return invariant!("a stream whose message is handed over is there");
         };
+        // It may have been overwritten while it waited.
         let Some(slot) = entry.ring.slot_mut(ticket) else { return };
         slot.unconfirmed &= !1_u64.checked_shl(position as u32).unwrap_or(0);
         if slot.is_complete() {

@@ -4,7 +4,7 @@
 //! be was said when the stream was admitted, and the piece never takes more than was reserved for it then. Those of best effort each
 //! take what they are long, in a piece of their own, since nothing is reserved for them.
 
-use contract::Ticket;
+use contract::{Mutant, Ticket, invariant};
 
 /// The payloads of one ring.
 #[derive(Clone, Debug)]
@@ -91,7 +91,11 @@ impl Far {
     pub(crate) fn payload(&self, index: usize, length: usize) -> &[u8] {
         match self {
             Far::Reserved(reserved) => &reserved.bytes[index * reserved.room as usize..][..length],
-            Far::Loose(loose) => loose.pieces.get(index).and_then(|it| it.bytes.get(..length)).unwrap_or(&[]),
+            Far::Loose(loose) => match loose.pieces.get(index).and_then(|it| it.bytes.get(..length)) {
+                Some(payload) => payload,
+                None if Mutant::MixPayloads.is_on() => &[],
+                None => invariant!("a message that is there has its payload", &[]),
+            },
         }
     }
 
@@ -155,7 +159,7 @@ impl Far {
                     new.bytes += new.pieces[to].bytes.capacity();
                 }
             }
-            _ => {}
+            _ => invariant!("a ring that changes its size stays what it is"),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::store::bitset::BitSet;
 use crate::store::ids::SessionId;
 use crate::store::numbers::Numbers;
 use contract::rounds::Io;
-use contract::{Reign, StreamId, Time};
+use contract::{Reign, StreamId, Time, invariant};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::{ClockDifference, Knowledge, LinkId, LinkMap, Nonce, Standing, Transport};
@@ -149,10 +149,24 @@ impl Links {
 
     /// Gives a client's link its name; an older link of that name is no longer found.
     pub(crate) fn name(&mut self, id: LinkId, client: &str) {
-        if let Some(link) = self.get_mut(id) {
-            link.name = client.into();
-            self.by_client.insert(client.into(), id);
+        let Some(link) = self.get_mut(id) else { return invariant!("who greets has a link") };
+        link.name = client.into();
+        self.by_client.insert(client.into(), id);
+    }
+
+    /// Binds a number of the peer on this link to our stream. The caller has checked the number against the limit of streams.
+    pub(crate) fn bind(&mut self, id: LinkId, number: u32, stream: StreamId) {
+        let Some(link) = self.get_mut(id) else { return invariant!("who names a stream has a link") };
+        link.bind(number, stream);
+    }
+
+    /// The link on which a frame has just come.
+    pub(crate) fn sender(&mut self, id: LinkId) -> Option<&mut Link> {
+        let link = self.slots.get_mut(id);
+        if link.is_none() {
+            invariant!("who sends a frame has a link");
         }
+        link
     }
 
     #[inline]

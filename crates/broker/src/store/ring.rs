@@ -6,7 +6,7 @@
 
 use crate::store::far::{Far, room_for};
 use crate::store::prefetch::fetch;
-use contract::{Mutant, Ticket, Time};
+use contract::{Mutant, Ticket, Time, invariant};
 use wire::MessageFlags;
 
 /// What has happened to a message.
@@ -277,8 +277,9 @@ impl Ring {
 
     /// Payloads may be so long from now on; the bytes for that have been reserved.
     pub(crate) fn raise(&mut self, payload: usize) {
-        if let Far::Reserved(reserved) = &mut self.far {
-            reserved.raise(room_for(payload, NEAR_BYTES));
+        match &mut self.far {
+            Far::Reserved(reserved) => reserved.raise(room_for(payload, NEAR_BYTES)),
+            Far::Loose(_) => invariant!("only what is reserved is raised"),
         }
     }
 
@@ -318,8 +319,9 @@ impl Ring {
                 other.make_room(payload.len());
             }
             other.push(slot.seq, slot.created, payload, slot.flags, slot.marks);
-            if let Some(moved) = other.slot_mut(ticket) {
-                *moved = *slot;
+            match other.slot_mut(ticket) {
+                Some(moved) => *moved = *slot,
+                None => invariant!("a message that was just moved is there"),
             }
         }
         other.continuing(self.pushed)

@@ -125,8 +125,9 @@ impl Drop for TopicMut<'_> {
     fn drop(&mut self) {
         let terms = PlainTerms::of(self.topic);
         for index in &self.topic.streams {
-            if let Some(Some(stream)) = self.streams.get_mut(index.place()) {
-                stream.plain = terms;
+            match self.streams.get_mut(index.place()) {
+                Some(Some(stream)) => stream.plain = terms,
+                _ => invariant!("a topic's streams are there"),
             }
         }
     }
@@ -418,6 +419,7 @@ impl Table {
         match self.streams.get(stream.place()) {
             Some(stream) if near => fetch::<1, _>(stream),
             Some(stream) => fetch::<2, _>(stream),
+            // Whoever takes the message says so.
             None => {}
         }
     }
@@ -460,6 +462,7 @@ impl Table {
     }
 
     pub(crate) fn find_stream(&self, topic: TopicId, publisher: &str) -> Option<StreamId> {
+        // It may have gone with its streams where a primary carries it otherwise.
         let topic = self.topic(topic)?;
         match topic.streams.as_slice() {
             // Nearly every topic has one publisher.
@@ -491,9 +494,12 @@ impl Table {
         if index.place() == self.streams.len() {
             self.streams.push(None);
         }
-        if let Some(Some(topic)) = self.topics.get_mut(stream.topic.place()) {
-            topic.streams.push(index);
-            stream.plain = PlainTerms::of(topic);
+        match self.topics.get_mut(stream.topic.place()) {
+            Some(Some(topic)) => {
+                topic.streams.push(index);
+                stream.plain = PlainTerms::of(topic);
+            }
+            _ => invariant!("a stream's topic is there"),
         }
         self.streams[index.place()] = Some(stream);
         index
@@ -525,13 +531,14 @@ impl Table {
             self.tickets.resize(index.place() + 1, Ticket::default());
         }
         self.tickets[index.place()] = stream.ring.next_ticket();
-        let place = self.topics.get_mut(stream.topic.place())?;
-        let topic = place.as_mut()?;
+        let Some(Some(topic)) = self.topics.get_mut(stream.topic.place()) else {
+            return invariant!("a stream's topic is there", Some((stream, None)));
+        };
         topic.streams.retain(|other| *other != index);
         if !topic.streams.is_empty() {
             return Some((stream, None));
         }
-        let topic = place.take()?;
+        let topic = self.topics.get_mut(stream.topic.place())?.take()?;
         self.by_name.remove(topic.name.as_str());
         self.confirmed.remove(&stream.topic);
         self.free_topics.push(stream.topic);

@@ -145,6 +145,7 @@ impl Stats {
     ) {
         let (Store { table, links, sessions, .. }, stats) = (store, self);
         let Some(link) = links.get(from) else { return invariant!("who sends a frame has a link") };
+        // The stream may have ended, and a client may say what it likes.
         let Some((stream, topic)) = table.pair_mut(StreamId(trouble.stream)) else { return };
         let session = link.session().filter(|session| topic.subscribers.contains(session));
         // To whom nothing was promised has nothing to complain of.

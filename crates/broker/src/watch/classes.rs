@@ -1,7 +1,7 @@
 //! Accounts by class of contract. A class is a rule of the configuration, so that there are few, whatever topics there are.
 
 use crate::settings::TopicRule;
-use contract::Span;
+use contract::{Span, invariant};
 use wire::{LATENCY_COUNTS, Received, bucket_of};
 
 /// The class of topics that no rule governs, or a rule that has no class of its own.
@@ -33,8 +33,9 @@ pub struct ClassCounts {
 impl ClassCounts {
     /// So many messages took about so long, and all together exactly so long.
     pub(crate) fn record(&mut self, latency: Span, messages: u32, nanos: u64) {
-        if let Some(count) = self.latency.get_mut(bucket_of(latency)) {
-            *count += u64::from(messages);
+        match self.latency.get_mut(bucket_of(latency)) {
+            Some(count) => *count += u64::from(messages),
+            None => invariant!("there is a bucket for each latency"),
         }
         self.latency_nanos = self.latency_nanos.saturating_add(nanos);
     }
@@ -117,6 +118,7 @@ impl Classes {
     }
 
     pub(crate) fn count(&mut self, class: u16, act: impl FnOnce(&mut ClassCounts)) {
+        // Subscribers name classes too, and may name any.
         if let Some(counts) = self.counts.get_mut(class as usize) {
             act(counts);
         }

@@ -75,8 +75,9 @@ impl Store {
         let class = self.class_of_way(topic, session);
         let (subscriber, topic) = (&*link.name, topic.name.as_str());
         out.report(&Event::SubscriberFar { subscriber, topic, class: class.name(), way, planned });
-        if let Some(link) = self.links.get_mut(from) {
-            link.far_told_at = now;
+        match self.links.get_mut(from) {
+            Some(link) => link.far_told_at = now,
+            None => invariant!("telling the admin closes no link"),
         }
     }
 

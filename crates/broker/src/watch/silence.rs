@@ -18,7 +18,7 @@ use crate::store::quiet::Finding;
 use crate::store::table::{Stream, Table, Topic};
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
-use contract::{Loss, Span, StreamId, Time};
+use contract::{Loss, Span, StreamId, Time, invariant};
 use std::ops::Range;
 
 /// All of them.
@@ -50,12 +50,13 @@ impl Silences {
 
     /// A stream is forgotten, or its publisher has ended it.
     pub(crate) fn end(&mut self, table: &mut Table, index: StreamId) {
-        if let Some(stream) = table.stream_mut(index) {
-            let quiet = &mut stream.record.quiet;
-            let counted = std::mem::replace(&mut quiet.silent, false) && quiet.since >= self.from;
-            self.count -= u32::from(counted);
-            quiet.end();
-        }
+        let Some(stream) = table.stream_mut(index) else {
+            return invariant!("a stream that ends is there");
+        };
+        let quiet = &mut stream.record.quiet;
+        let counted = std::mem::replace(&mut quiet.silent, false) && quiet.since >= self.from;
+        self.count -= u32::from(counted);
+        quiet.end();
     }
 
     /// Looks at some of the streams, if this broker reigns: those at which housekeeping looks this time.
@@ -74,6 +75,7 @@ impl Silences {
             return;
         }
         for index in places {
+            // There need not be a stream at each place.
             let Some((stream, topic)) = table.pair_mut(StreamId(index as u32)) else { continue };
             if !is_judged(stream, topic) {
                 continue;

@@ -200,6 +200,7 @@ impl Broker {
             if bytes.len() >= ROWS_BYTES_TARGET {
                 break;
             }
+            // There need not be a stream at each place.
             if let Some((stream, topic)) = self.flow.store.table.pair(index) {
                 let needs = self.needs_in_words(topic);
                 StreamStatuses::append(&mut bytes, &self.row(now, index, (stream, topic), &needs));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::commands::register::Publisher;
-use crate::steps::process::tests::{Alone, NOW, broker};
+use crate::steps::process::tests::{Alone, NOW, broker, stand_by};
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
 use contract::{Span, StreamId};
@@ -137,7 +137,7 @@ fn a_backup_takes_over_a_contract_with_the_copies_that_it_keeps() {
     let (mut broker, mut out) = carrying(&["a"], fast());
     let index = broker.flow.store.table.find_topic("a").unwrap();
     broker.membership.pair.be_deposed(NOW);
-    broker.membership.pair.join(NOW, LinkId(1));
+    stand_by(&mut broker);
     let rules = vec![rule("a", fast().retain(12))];
     assert!(broker.change_topics(NOW, rules, &mut out).unwrap().is_empty(), "its primary has to say so");
     let impossible = vec![rule("a", fast().retain(0).tolerate(0))];

@@ -2,7 +2,7 @@ use super::*;
 use crate::broker::Broker;
 use crate::commands::register::Publisher;
 use crate::commands::tasks::UNITS_PER_SLICE;
-use crate::membership::pair::Decision;
+use crate::membership::pair::{Copies, Decision, News};
 use crate::outputs::{Processes, RelaysNothing, RemembersNothing, Reports, RoutesNowhere};
 use crate::settings::{Limits, Settings, TopicRule};
 use crate::store::memory::STREAM_BYTES;
@@ -13,8 +13,8 @@ use contract::admission::Costs;
 use contract::{Contract, NodeId};
 use std::ops::Range;
 use wire::{
-    Effects, Farewell, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, MessageKind, Order, PeerIndex,
-    Protocol, Secret, Standing,
+    Effects, Farewell, Frame, Hello, Knowledge, LinkChange, LinkId, Mark, MarkKind, MessageKind, Order,
+    PeerIndex, Protocol, Secret, Standing,
 };
 
 /// Nobody listens; operators take every topic, once there are any.
@@ -403,7 +403,7 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
         let seq = broker.flow.store.table.stream(index).unwrap().next_seq;
         let (copied, finished) = (seq, seq + 1);
         ring(&mut broker, index).push(copied, NOW, b"copy", SlotFlags::COPY, MessageFlags::NONE);
-        broker.membership.pair.join(NOW, LinkId(1));
+        stand_by(&mut broker);
         broker.steps().be_done_with(index, copied);
         broker.steps().be_done_with(index, finished);
         if told {
@@ -419,6 +419,16 @@ fn what_a_primary_was_done_with_comes_to_operators_again_if_it_dies_before_it_ha
     }
 }
 
+/// It follows a primary from now on.
+pub(crate) fn stand_by(broker: &mut Broker) {
+    let (link, reign) = (LinkId(1), broker.membership.pair.reign);
+    let copies = Copies::compare(&Knowledge::default(), &Knowledge::default());
+    let (standing, prefers_to_reign) = (Standing::Primary, false);
+    let news = News { link, standing, reign, node: reign.node, prefers_to_reign, copies };
+    broker.membership.pair.on_news(NOW, news);
+    broker.membership.pair.join(NOW, link);
+}
+
 #[test]
 fn what_a_new_primary_copies_it_is_not_done_with() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
@@ -426,7 +436,7 @@ fn what_a_new_primary_copies_it_is_not_done_with() {
     let topic = broker.flow.store.table.stream(index).unwrap().topic;
     let processing = Processing { handle: 0, within: Span::millis(1), remembers: true };
     broker.flow.store.table.topic_mut(topic).unwrap().processing = Some(processing);
-    broker.membership.pair.join(NOW, LinkId(1));
+    stand_by(&mut broker);
     broker.steps().be_done_with(index, 0);
     let copy = Message { stream: index.0, flags: MessageFlags::NONE, seq: 0, created: NOW, payload: b"copy" };
     broker.steps().keep_copy(NOW, index, &copy, &mut out);
