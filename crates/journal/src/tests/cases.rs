@@ -146,7 +146,7 @@ fn who_comes_late_gets_what_was_last_or_what_is_young() {
     let cursor = journal.history(topic, History::Younger(Span::secs(100)), at(500));
     assert_eq!(read_on(&mut journal, cursor, at(500)), (400..500).collect::<Vec<u64>>());
     let cursor = journal.history(topic, History::Younger(Span::secs(10)), at(900));
-    assert_eq!(read_on(&mut journal, cursor, at(900)), []);
+    assert_eq!(read_on(&mut journal, cursor, at(900)), [0_u64; 0]);
 }
 
 #[test]
