@@ -8,7 +8,8 @@ mod service;
 use contract::{Span, Time};
 use coordination::{Event, Settings, ZooKeeper};
 use federation::{
-    Carried, Holder, Route, Router, RouterNews, RouterSettings, Side, Site, SiteNews, SiteSettings, Terms,
+    Carried, Holder, Participant, Route, Router, RouterNews, RouterSettings, Side, Site, SiteNews,
+    SiteSettings, Terms,
 };
 use service::{Bell, Relay, Server, wait};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,14 +31,13 @@ enum Role {
     Router(Box<Router>),
 }
 
-/// Whichever it is, it has the same face.
-macro_rules! both {
-    ($role:expr, $one:ident => $what:expr) => {
-        match $role {
-            Role::Site($one) => $what,
-            Role::Router($one) => $what,
+impl Role {
+    fn face(&mut self) -> &mut dyn Participant {
+        match self {
+            Role::Site(site) => &mut **site,
+            Role::Router(router) => &mut **router,
         }
-    };
+    }
 }
 
 /// What a participant has been told.
@@ -130,7 +130,7 @@ impl Turning {
                 Ok(Act::End) | Err(TryRecvError::Disconnected) => return self.zookeeper.close(),
                 Ok(Act::Die) => return self.zookeeper.abandon(),
                 Err(TryRecvError::Empty) => {
-                    let due = both!(&self.role, one => one.next_deadline());
+                    let due = self.role.face().next_deadline();
                     let left = due.since(now()).as_nanos_u64().min(1_000_000_000);
                     bell.wait(Duration::from_nanos(left));
                 }
@@ -142,20 +142,20 @@ impl Turning {
     fn turn(&mut self) {
         while let Some(event) = self.zookeeper.poll_event() {
             let now = now();
-            both!(&mut self.role, one => match event {
-                Event::Session(session) => one.handle_session(now, session),
-                Event::Reply(ticket, reply) => one.handle_reply(now, ticket, reply),
-                Event::Ring(path) => one.handle_event(now, &path),
+            match event {
+                Event::Session(session) => self.role.face().handle_session(now, session),
+                Event::Reply(ticket, reply) => self.role.face().handle_reply(now, ticket, reply),
+                Event::Ring(path) => self.role.face().handle_event(now, &path),
                 Event::Trouble(_) => {}
-            });
+            }
         }
         let now = now();
-        if both!(&self.role, one => one.next_deadline()) <= now {
-            both!(&mut self.role, one => one.handle_timeout(now));
+        if self.role.face().next_deadline() <= now {
+            self.role.face().handle_timeout(now);
         }
         self.hear(now);
         while self.zookeeper.has_room()
-            && let Some((ticket, request)) = both!(&mut self.role, one => one.poll_request())
+            && let Some((ticket, request)) = self.role.face().poll_request()
         {
             self.zookeeper.ask(ticket, request).unwrap();
         }
@@ -300,7 +300,7 @@ fn nobody_notices_that_a_site_is_taken_over_by_its_partner() {
         assert!(news.is_empty(), "{news:?}");
     }
     assert!(cast.is_carried(&["r0", "r1"]));
-    assert!(cast.from.known(|known| known.news.iter().any(|news| news == "Claimed")));
+    assert!(cast.from.known(|known| known.news.iter().any(|news| news == "Member(Claimed)")));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::router::{Purpose, RouterSettings, shard_number};
 use crate::tree::{
     ASSIGN, BROKERS, LEADERS, TOPICS, above, assign_path, broker_path, last, topic_of, topic_path, unescape,
 };
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, Time, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Topics in one shard, so that no node outgrows what the service takes.
@@ -272,6 +272,7 @@ impl Leader {
     }
 
     fn take_batch(&mut self, now: Time, reply: &Reply, mirror: &mut Mirror<Purpose>) {
+        // Of a reign that is over.
         let Some(batch) = self.writing.take() else { return };
         let written = matches!(reply, Reply::Written(_));
         if written && batch.gave > 0 {
@@ -519,28 +520,28 @@ impl Leader {
             && self.shards.keys().all(|shard| data(shard))
     }
 
-    /// Writes what is missing, if it leads. Returns whether anything more can be taken up at once.
-    pub(crate) fn lead(&mut self, now: Time, mirror: &mut Mirror<Purpose>) -> bool {
+    /// Writes what is missing, if it leads.
+    pub(crate) fn lead(&mut self, now: Time, mirror: &mut Mirror<Purpose>) {
         let waits = self.writing.is_some() || self.blocked_until > now;
         if !self.leads || waits || mirror.session().is_none() {
-            return false;
+            return;
         }
         if !self.ready {
             self.ready = self.is_ready(mirror);
             if !self.ready {
-                return false;
+                return;
             }
             self.moves_at = now + MOVES_EVERY;
         }
         self.unread.retain(|shard| !mirror.is_fresh_at(Aspect::Data, shard));
         if self.todo.is_empty() || !self.unread.is_empty() {
-            return false;
+            return;
         }
         if mirror.children(ASSIGN).is_none() {
             // Whoever else has created it is welcome. It rings when it is there.
             self.writing = Some(Batch::default());
             mirror.write(Purpose::Leader(LeaderPurpose::Batch), vec![Operation::folder(ASSIGN)]);
-            return false;
+            return;
         }
         let mut batch = Batch::default();
         while batch.topics.len() < BATCH_TOPICS_MAX && batch.bytes < BATCH_BYTES_MAX {
@@ -551,15 +552,15 @@ impl Leader {
             self.unplaced_told = self.unplaced.len();
             self.news.push_back(LeaderNews::NoRouter { topics: self.unplaced_told });
         }
-        if batch.shards.is_empty() && batch.topics.is_empty() {
-            return false;
+        if !batch.shards.is_empty() || !batch.topics.is_empty() {
+            self.write(batch, mirror);
         }
-        self.write(batch, mirror);
-        false
     }
 
     fn write(&mut self, batch: Batch, mirror: &mut Mirror<Purpose>) {
-        let Place::Has(own) = &self.place else { return };
+        let Place::Has(own) = &self.place else {
+            return invariant!("who leads has a place in the queue");
+        };
         let mut operations = vec![Operation::Check { path: format!("{LEADERS}/{own}"), version: None }];
         operations.extend(batch.folders.iter().map(Operation::folder));
         for (path, edit) in &batch.shards {

@@ -3,6 +3,7 @@
 mod coordination;
 mod leader;
 mod matching;
+mod member;
 mod mirror;
 mod owned;
 mod policy;
@@ -14,6 +15,7 @@ mod tree;
 pub use coordination::{Lasting, Node, Operation, Refusal, Reply, Request, Session, Stat, Ticket};
 pub use leader::{LeaderNews, SHARD_TOPICS_MAX};
 pub use matching::{Mismatch, mismatch};
+pub use member::{MemberNews, Participant};
 pub use mirror::REQUESTS_MAX;
 pub use policy::{Policy, carrier};
 pub use records::{

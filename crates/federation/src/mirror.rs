@@ -7,7 +7,7 @@
 //! The invariant: what is followed is either known as of a read after its last ring, or a read of it is under way or waits for a place.
 
 use crate::coordination::{Node, Operation, Refusal, Reply, Request, Session, Ticket};
-use contract::Mutant;
+use contract::{Mutant, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Requests that may be under way; the others wait.
@@ -124,7 +124,9 @@ impl<P> Mirror<P> {
 
     pub(crate) fn unfollow(&mut self, aspect: Aspect, path: &str) {
         let key = (aspect, path.to_owned());
-        let Some(followed) = self.followed.get_mut(&key) else { return };
+        let Some(followed) = self.followed.get_mut(&key) else {
+            return invariant!("what is followed no more was followed");
+        };
         followed.followers -= 1;
         if followed.followers == 0 {
             self.followed.remove(&key);

@@ -11,19 +11,19 @@
 use crate::coordination::{Lasting, Operation, Reply, Request, Session, Ticket};
 use crate::leader::{Leader, LeaderNews};
 use crate::matching::mismatch;
-use crate::mirror::{Aspect, Change, Mirror, Outcome};
-use crate::owned::{Owned, Standing};
+use crate::member::{Member, MemberNews, Participant, Purposes};
+use crate::mirror::{Aspect, Change, Outcome};
+use crate::owned::Owned;
 use crate::policy::Policy;
 use crate::records::{
     EndpointRecord, Holder, KeptRecord, Load, Refused, RouterRecord, ShardRecord, Terms, TopicRecord,
     from_bytes, to_bytes,
 };
-use crate::site::{Layout, look_at_layout};
 use crate::tree::{
     Side, VERSION_PATH, above, assign_path, broker_path, endpoint_path, last, side_path, topic_of,
     topic_path, unescape,
 };
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, Time, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Who a router is, and how it decides where it leads.
@@ -98,24 +98,8 @@ impl Carried {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RouterNews {
-    /// The router's name is ours.
-    Claimed,
-    /// The name is held by another router.
-    NameTaken,
-    /// The other broker of this pair has claimed the name in a later reign.
-    Deposed,
-    /// The tree is of another release, or of something else.
-    Layout {
-        /// What it says that it is.
-        found: String,
-    },
-    /// The service refuses what has to be written or read. It is tried again every second.
-    Forbidden {
-        /// The node.
-        path: String,
-        /// Why.
-        why: crate::Refusal,
-    },
+    /// Of its name and of the tree.
+    Member(MemberNews),
     /// What it carries of a topic has changed; `None`: it is another router's topic now, or nobody's.
     Carries {
         /// The topic.
@@ -161,15 +145,8 @@ pub(crate) struct Assigned {
 #[derive(Clone, Debug)]
 pub struct Router {
     settings: RouterSettings,
-    mirror: Mirror<Purpose>,
-    claim: Owned,
+    member: Member<Purpose>,
     record: RouterRecord,
-    layout: Layout,
-    claimed: bool,
-    in_trouble: bool,
-    claim_at: Time,
-    /// When what could not be read is tried again.
-    barred_at: Time,
     topics: BTreeMap<String, Assigned>,
     by_number: BTreeMap<u64, String>,
     numbers: u64,
@@ -179,8 +156,8 @@ pub struct Router {
     idle: BTreeSet<(Time, String)>,
     /// Those that are removed now, one of each shard at a time, since each changes it.
     due: BTreeSet<String>,
-    /// Shards from which a topic is being removed.
-    tidied: BTreeSet<String>,
+    /// Shards from which a topic is being removed, and the number of that.
+    tidied: BTreeMap<String, u64>,
     /// What is kept, and when it runs out.
     expiries: BTreeSet<(u64, String, String)>,
     leader: Leader,
@@ -190,28 +167,22 @@ pub struct Router {
 impl Router {
     /// A router that has no session yet.
     pub fn new(settings: RouterSettings) -> Router {
-        let mut mirror = Mirror::new();
-        mirror.follow(Aspect::Data, VERSION_PATH);
-        mirror.follow(Aspect::Children, &assign_path(&settings.name));
-        let RouterSettings { holder, locator, .. } = settings.clone();
+        let RouterSettings { name, holder, locator, .. } = settings.clone();
+        let claim = Owned::new(broker_path(&name), Lasting::Ephemeral);
+        let mut member = Member::new(holder.clone(), claim);
+        member.mirror.follow(Aspect::Children, &assign_path(&name));
         Router {
-            claim: Owned::new(broker_path(&settings.name), Lasting::Ephemeral),
+            member,
             record: RouterRecord { holder, locator, draining: false, load: Load::default() },
             leader: Leader::new(&settings),
             settings,
-            mirror,
-            layout: Layout::Unknown,
-            claimed: false,
-            in_trouble: false,
-            claim_at: Time::NEVER,
-            barred_at: Time::NEVER,
             topics: BTreeMap::new(),
             by_number: BTreeMap::new(),
             numbers: 0,
             shards: BTreeMap::new(),
             idle: BTreeSet::new(),
             due: BTreeSet::new(),
-            tidied: BTreeSet::new(),
+            tidied: BTreeMap::new(),
             expiries: BTreeSet::new(),
             news: VecDeque::new(),
         }
@@ -255,107 +226,48 @@ impl Router {
         self.settle(now);
     }
 
-    /// The service's session has changed.
-    pub fn handle_session(&mut self, now: Time, session: Session) {
-        match self.mirror.handle_session(session) {
-            Change::Nothing | Change::Away => {}
-            Change::Back => self.claim_at = now,
-            Change::New => {
-                self.claim.forget();
-                self.claimed = false;
-                self.leader.forget(&mut self.mirror);
-                self.claim_at = now;
-            }
-        }
-        self.settle(now);
-    }
-
-    /// A request has been answered.
-    pub fn handle_reply(&mut self, now: Time, ticket: Ticket, reply: Reply) {
-        self.mirror.handle_reply(ticket, reply);
-        self.settle(now);
-    }
-
-    /// A watch has rung.
-    pub fn handle_event(&mut self, now: Time, path: &str) {
-        self.mirror.handle_event(path);
-        self.settle(now);
-    }
-
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Time) {
-        if self.claim_at <= now {
-            self.claim_at = Time::NEVER;
-            self.claim(now);
-        }
-        if self.barred_at <= now {
-            self.barred_at = Time::NEVER;
-            self.mirror.read_barred();
-        }
-        while let Some((at, topic)) = self.idle.first().cloned()
-            && at <= now
-        {
-            self.idle.remove(&(at, topic.clone()));
-            self.due.insert(topic);
-        }
-        self.expire(now);
-        self.leader.handle_timeout(now, &mut self.mirror);
-        self.settle(now);
-    }
-
     /// Removes what has been kept for long enough.
     fn expire(&mut self, now: Time) {
         while let Some((until_s, topic, site)) = self.expiries.first().cloned()
             && until_s <= now.0 / 1_000_000_000
-            && self.mirror.session().is_some()
+            && self.member.mirror.session().is_some()
         {
             self.expiries.remove(&(until_s, topic.clone(), site.clone()));
             let Some(number) = self.topics.get(&topic).map(|topic| topic.number) else { continue };
             let path = endpoint_path(&topic, Side::Keeps, &site);
-            let version = self.mirror.data(&path).map(|node| node.stat.version);
-            self.mirror.write(Purpose::Expire(number), vec![Operation::Delete { path, version }]);
+            let version = self.member.mirror.data(&path).map(|node| node.stat.version);
+            self.member.mirror.write(Purpose::Expire(number), vec![Operation::Delete { path, version }]);
         }
-    }
-
-    /// When something is due although nothing comes.
-    pub fn next_deadline(&self) -> Time {
-        let idle = self.idle.first().map_or(Time::NEVER, |(at, _)| *at);
-        let expiry = self.expiries.first().filter(|_| self.mirror.session().is_some());
-        let expiry = expiry.map_or(Time::NEVER, |(until_s, ..)| Time(until_s.saturating_mul(1_000_000_000)));
-        self.claim_at.min(self.barred_at).min(idle).min(expiry).min(self.leader.next_deadline())
-    }
-
-    /// The next request for the service.
-    pub fn poll_request(&mut self) -> Option<(Ticket, Request)> {
-        self.mirror.poll_request()
     }
 
     /// The next piece of news.
     pub fn poll_news(&mut self) -> Option<RouterNews> {
-        self.news.pop_front().or_else(|| self.leader.poll_news().map(RouterNews::Leader))
+        let member = self.member.poll_news().map(RouterNews::Member);
+        member.or_else(|| self.news.pop_front()).or_else(|| self.leader.poll_news().map(RouterNews::Leader))
     }
 
     fn settle(&mut self, now: Time) {
         loop {
-            if let Some(Outcome { purpose, reply }) = self.mirror.poll_outcome() {
+            if let Some(Outcome { purpose, reply }) = self.member.mirror.poll_outcome() {
                 self.take_outcome(now, purpose, &reply);
-            } else if let Some((aspect, path)) = self.mirror.poll_change() {
+            } else if let Some((aspect, path)) = self.member.mirror.poll_change() {
                 self.take_change(now, aspect, &path);
-                self.leader.take_change(aspect, &path, &mut self.mirror);
-            } else if let Some((path, why)) = self.mirror.poll_barred() {
-                self.news.push_back(RouterNews::Forbidden { path, why });
-            } else if !self.leader.lead(now, &mut self.mirror) && !self.tidy(now) {
-                if self.mirror.is_barred() && self.barred_at == Time::NEVER {
-                    self.barred_at = now + crate::owned::RETRY;
+                self.leader.take_change(aspect, &path, &mut self.member.mirror);
+            } else {
+                self.leader.lead(now, &mut self.member.mirror);
+                if !self.tidy(now) {
+                    return self.member.rest(now);
                 }
-                return;
             }
         }
     }
 
     fn take_outcome(&mut self, now: Time, purpose: Purpose, reply: &Reply) {
         match purpose {
-            Purpose::Version => {}
+            Purpose::Version => {
+                self.member.tree_made(now, reply);
+                self.claim(now);
+            }
             Purpose::Expire(number) => {
                 // What could not be removed is tried again.
                 if let (false, Some(name)) = (is_written(reply), self.by_number.get(&number).cloned()) {
@@ -363,8 +275,7 @@ impl Router {
                 }
             }
             Purpose::Claim => {
-                let holder = &self.settings.holder;
-                self.claim.settle(now, reply, holder, &mut self.mirror, purpose);
+                self.member.name_written(now, reply);
                 self.claim(now);
             }
             Purpose::Topic(number) => {
@@ -373,65 +284,39 @@ impl Router {
                 topic.writing = false;
                 if !is_written(reply) {
                     // What is found is told even if it has not changed, and then it is written again.
-                    self.mirror.look_again(Aspect::Data, &topic_path(&name));
+                    self.member.mirror.look_again(Aspect::Data, &topic_path(&name));
                 }
             }
             Purpose::Remove(number) => {
-                let Some(name) = self.by_number.get(&number).cloned() else { return self.tidied.clear() };
+                self.tidied.retain(|_, removed| *removed != number);
+                let Some(name) = self.by_number.get(&number).cloned() else { return };
                 let Some(topic) = self.topics.get_mut(&name) else { return };
                 topic.writing = false;
-                self.tidied.remove(&topic.shard);
                 if is_written(reply) {
                     // The next one of the shard waits until that has been read.
-                    self.mirror.doubt(Aspect::Data, &topic.shard);
+                    self.member.mirror.doubt(Aspect::Data, &topic.shard);
                 } else {
                     // Somebody wants it after all, or the shard has changed: it is looked at again later.
                     topic.idle_since = None;
                     self.look_at(now, &name);
                 }
             }
-            Purpose::Leader(purpose) => self.leader.take_outcome(now, purpose, reply, &mut self.mirror),
+            Purpose::Leader(purpose) => {
+                self.leader.take_outcome(now, purpose, reply, &mut self.member.mirror);
+            }
         }
     }
 
     /// Claims the router's name, and stands for election.
     fn claim(&mut self, now: Time) {
-        if self.layout != Layout::Ours || self.mirror.session().is_none() || self.claim_at != Time::NEVER {
-            return;
-        }
-        let data = to_bytes(&self.record);
-        let standing = self.claim.pursue(now, Some(&data), &mut self.mirror, Purpose::Claim);
-        match standing {
-            Standing::Busy => {}
-            Standing::Done => {
-                self.in_trouble = false;
-                if !std::mem::replace(&mut self.claimed, true) {
-                    self.news.push_back(RouterNews::Claimed);
-                }
-                self.leader.stand(&mut self.mirror);
-            }
-            Standing::Waits(at) => self.claim_at = at,
-            trouble @ (Standing::Foreign | Standing::Deposed | Standing::Refused(_)) => {
-                if !std::mem::replace(&mut self.in_trouble, true) {
-                    let path = self.claim.path().to_owned();
-                    self.news.push_back(match trouble {
-                        Standing::Refused(why) => RouterNews::Forbidden { path, why },
-                        Standing::Deposed => RouterNews::Deposed,
-                        _ => RouterNews::NameTaken,
-                    });
-                }
-                self.claim_at = now + crate::owned::RETRY;
-            }
+        if self.member.claim(now, &to_bytes(&self.record)) {
+            self.leader.stand(&mut self.member.mirror);
         }
     }
 
     fn take_change(&mut self, now: Time, aspect: Aspect, path: &str) {
         let own = assign_path(&self.settings.name);
         if path == VERSION_PATH {
-            let node = self.mirror.data(path).map(|node| node.data.clone());
-            self.layout = look_at_layout(node, &mut self.mirror, Purpose::Version, |found| {
-                self.news.push_back(RouterNews::Layout { found });
-            });
             self.claim(now);
         } else if path == own && aspect == Aspect::Children {
             self.take_shards(now, &own);
@@ -451,18 +336,18 @@ impl Router {
 
     /// Shards have come or gone.
     fn take_shards(&mut self, now: Time, own: &str) {
-        let there: BTreeSet<String> = self.mirror.children(own).cloned().unwrap_or_default();
+        let there: BTreeSet<String> = self.member.mirror.children(own).cloned().unwrap_or_default();
         let there: BTreeSet<String> = there.iter().map(|shard| format!("{own}/{shard}")).collect();
         let gone: Vec<String> = self.shards.keys().filter(|shard| !there.contains(*shard)).cloned().collect();
         for shard in gone {
-            self.mirror.unfollow(Aspect::Data, &shard);
+            self.member.mirror.unfollow(Aspect::Data, &shard);
             self.change_shard(now, &shard, BTreeMap::new());
             self.shards.remove(&shard);
         }
         for shard in there {
             if !self.shards.contains_key(&shard) {
                 self.shards.insert(shard.clone(), BTreeMap::new());
-                self.mirror.follow(Aspect::Data, &shard);
+                self.member.mirror.follow(Aspect::Data, &shard);
                 // What the leader follows anyway is not told again.
                 self.take_shard(now, &shard);
             }
@@ -473,7 +358,7 @@ impl Router {
         if !self.shards.contains_key(path) {
             return;
         }
-        let record = self.mirror.data(path).and_then(|node| from_bytes::<ShardRecord>(&node.data));
+        let record = self.member.mirror.data(path).and_then(|node| from_bytes::<ShardRecord>(&node.data));
         self.change_shard(now, path, record.unwrap_or_default().topics);
     }
 
@@ -517,9 +402,9 @@ impl Router {
             writing: false,
         };
         self.topics.insert(topic.to_owned(), assigned);
-        self.mirror.follow(Aspect::Data, &topic_path(topic));
+        self.member.mirror.follow(Aspect::Data, &topic_path(topic));
         for side in Side::ALL {
-            self.mirror.follow(Aspect::Children, &side_path(topic, side));
+            self.member.mirror.follow(Aspect::Children, &side_path(topic, side));
             // What is known of it, since another role or an epoch before followed it, is not told again.
             self.take_side(topic, side);
         }
@@ -529,17 +414,16 @@ impl Router {
     }
 
     fn give_up(&mut self, name: &str) {
-        let Some(topic) = self.topics.remove(name) else { return };
+        let Some(topic) = self.topics.remove(name) else {
+            return invariant!("a topic that is given up is there");
+        };
         self.due.remove(name);
-        if topic.writing {
-            self.tidied.remove(&topic.shard);
-        }
         self.by_number.remove(&topic.number);
-        self.mirror.unfollow(Aspect::Data, &topic_path(name));
+        self.member.mirror.unfollow(Aspect::Data, &topic_path(name));
         for (place, side) in Side::ALL.into_iter().enumerate() {
-            self.mirror.unfollow(Aspect::Children, &side_path(name, side));
+            self.member.mirror.unfollow(Aspect::Children, &side_path(name, side));
             for site in topic.sides[place].keys() {
-                self.mirror.unfollow(Aspect::Data, &endpoint_path(name, side, site));
+                self.member.mirror.unfollow(Aspect::Data, &endpoint_path(name, side, site));
             }
         }
         for (site, until_s) in &topic.until_s {
@@ -553,15 +437,17 @@ impl Router {
 
     /// Sites have come to a side of a topic, or gone (A6).
     fn take_side(&mut self, name: &str, side: Side) {
-        let Some(topic) = self.topics.get_mut(name) else { return };
+        let Some(topic) = self.topics.get_mut(name) else {
+            return invariant!("a topic whose sites are looked at is there");
+        };
         let path = side_path(name, side);
-        let there = self.mirror.children(&path);
+        let there = self.member.mirror.children(&path);
         let there: BTreeSet<String> = there.into_iter().flatten().filter_map(|name| unescape(name)).collect();
         let sites = &mut topic.sides[side as usize];
         let gone: Vec<String> = sites.keys().filter(|site| !there.contains(*site)).cloned().collect();
         for site in gone {
             sites.remove(&site);
-            self.mirror.unfollow(Aspect::Data, &endpoint_path(name, side, &site));
+            self.member.mirror.unfollow(Aspect::Data, &endpoint_path(name, side, &site));
             if let Some(until_s) = topic.until_s.remove(&site).filter(|_| side == Side::Keeps) {
                 self.expiries.remove(&(until_s, name.to_owned(), site));
             }
@@ -569,18 +455,20 @@ impl Router {
         for site in there {
             if !sites.contains_key(&site) {
                 sites.insert(site.clone(), Terms::default());
-                self.mirror.follow(Aspect::Data, &endpoint_path(name, side, &site));
+                self.member.mirror.follow(Aspect::Data, &endpoint_path(name, side, &site));
             }
         }
     }
 
     /// What is known of the sites of a topic has changed: what follows from that?
     fn look_at(&mut self, now: Time, name: &str) {
-        let Some(topic) = self.topics.get_mut(name) else { return };
+        let Some(topic) = self.topics.get_mut(name) else {
+            return invariant!("a topic that is looked at is there");
+        };
         let mut known = topic.clone();
         for (place, side) in Side::ALL.into_iter().enumerate() {
             for (site, terms) in &mut topic.sides[place] {
-                let Some(node) = self.mirror.data(&endpoint_path(name, side, site)) else {
+                let Some(node) = self.member.mirror.data(&endpoint_path(name, side, site)) else {
                     // Not read yet: as if it were not there.
                     known.sides[place].remove(site);
                     continue;
@@ -615,9 +503,12 @@ impl Router {
     }
 
     fn look_whether_idle(&mut self, now: Time, name: &str) {
-        let Some(topic) = self.topics.get_mut(name) else { return };
-        let read =
-            Side::ALL.iter().all(|side| self.mirror.is_known(Aspect::Children, &side_path(name, *side)));
+        let Some(topic) = self.topics.get_mut(name) else {
+            return invariant!("a topic that is looked at is there");
+        };
+        let read = Side::ALL
+            .iter()
+            .all(|side| self.member.mirror.is_known(Aspect::Children, &side_path(name, *side)));
         let is_idle = !Mutant::KeepIdleTopics.is_on() && read && topic.sides.iter().all(BTreeMap::is_empty);
         match (topic.idle_since, is_idle) {
             (None, true) => {
@@ -637,7 +528,7 @@ impl Router {
     fn write_topic(&mut self, name: &str) {
         let path = topic_path(name);
         let Some(topic) = self.topics.get_mut(name).filter(|topic| !topic.writing) else { return };
-        let Some(node) = self.mirror.data(&path) else { return };
+        let Some(node) = self.member.mirror.data(&path) else { return };
         let Some(before) = TopicRecord::of(&node.data) else { return };
         if before.epoch > topic.epoch {
             return;
@@ -653,19 +544,20 @@ impl Router {
             topic.writing = true;
             let version = Some(node.stat.version);
             let write = Operation::Set { path, data: to_bytes(&record), version };
-            self.mirror.write(Purpose::Topic(topic.number), vec![write]);
+            self.member.mirror.write(Purpose::Topic(topic.number), vec![write]);
         }
     }
 
     /// Removes topics in which nobody has had any interest for long (A8), one of each shard at a time. Whoever comes at this moment is not
     /// lost: what has children is not deleted, and then nothing of it is. Returns whether anything could be begun.
     fn tidy(&mut self, now: Time) -> bool {
-        if self.mirror.session().is_none() {
+        if self.member.mirror.session().is_none() {
             return false;
         }
         let can_go = |name: &&String| {
             let Some(topic) = self.topics.get(*name) else { return true };
-            !self.tidied.contains(&topic.shard) && self.mirror.is_fresh_at(Aspect::Data, &topic.shard)
+            !self.tidied.contains_key(&topic.shard)
+                && self.member.mirror.is_fresh_at(Aspect::Data, &topic.shard)
         };
         let Some(name) = self.due.iter().find(can_go).cloned() else { return false };
         self.due.remove(&name);
@@ -680,7 +572,7 @@ impl Router {
             return;
         }
         let path = topic_path(name);
-        let (node, shard) = (self.mirror.data(&path), self.mirror.data(&topic.shard));
+        let (node, shard) = (self.member.mirror.data(&path), self.member.mirror.data(&topic.shard));
         let record = node.and_then(|node| TopicRecord::of(&node.data)).unwrap_or_default();
         // Removed by hand, which the leader will see; or about to move.
         let (Some(node), Some(shard), true) = (node, shard, record.epoch == topic.epoch && !topic.writing)
@@ -698,9 +590,59 @@ impl Router {
             Operation::Set { path: topic.shard.clone(), data: to_bytes(&rest), version: shard_version },
         ];
         topic.writing = true;
-        self.tidied.insert(topic.shard.clone());
+        self.tidied.insert(topic.shard.clone(), topic.number);
         let purpose = Purpose::Remove(topic.number);
-        self.mirror.write(purpose, folders.into_iter().chain(others).collect());
+        self.member.mirror.write(purpose, folders.into_iter().chain(others).collect());
+    }
+}
+
+impl Purposes for Purpose {
+    const VERSION: Purpose = Purpose::Version;
+    const CLAIM: Purpose = Purpose::Claim;
+}
+
+impl Participant for Router {
+    fn handle_session(&mut self, now: Time, session: Session) {
+        if self.member.handle_session(now, session, Span::ZERO) == Change::New {
+            self.leader.forget(&mut self.member.mirror);
+        }
+        self.settle(now);
+    }
+
+    fn handle_reply(&mut self, now: Time, ticket: Ticket, reply: Reply) {
+        self.member.mirror.handle_reply(ticket, reply);
+        self.settle(now);
+    }
+
+    fn handle_event(&mut self, now: Time, path: &str) {
+        self.member.mirror.handle_event(path);
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.member.handle_timeout(now) {
+            self.claim(now);
+        }
+        while let Some((at, topic)) = self.idle.first().cloned()
+            && at <= now
+        {
+            self.idle.remove(&(at, topic.clone()));
+            self.due.insert(topic);
+        }
+        self.expire(now);
+        self.leader.handle_timeout(now, &mut self.member.mirror);
+        self.settle(now);
+    }
+
+    fn next_deadline(&self) -> Time {
+        let idle = self.idle.first().map_or(Time::NEVER, |(at, _)| *at);
+        let expiry = self.expiries.first().filter(|_| self.member.mirror.session().is_some());
+        let expiry = expiry.map_or(Time::NEVER, |(until_s, ..)| Time(until_s.saturating_mul(1_000_000_000)));
+        self.member.next_deadline().min(idle).min(expiry).min(self.leader.next_deadline())
+    }
+
+    fn poll_request(&mut self) -> Option<(Ticket, Request)> {
+        self.member.mirror.poll_request()
     }
 }
 

@@ -8,17 +8,18 @@
 //! while it carries one topic of the site's, and no longer.
 
 use crate::coordination::{Lasting, Reply, Request, Session, Ticket};
-use crate::mirror::{Aspect, Change, Mirror, Outcome};
+use crate::member::{Member, MemberNews, Participant, Purposes};
+use crate::mirror::{Aspect, Change, Outcome};
 use crate::owned::{Fence, Owned, Standing, version_of};
 use crate::records::{
     EndpointRecord, Holder, KeptRecord, Refused, RouterRecord, SiteRecord, Terms, TopicRecord, from_bytes,
     to_bytes,
 };
 use crate::tree::{
-    EDGES, Side, VERSION, VERSION_PATH, broker_path, endpoint_path, escape, side_path, topic_of, topic_path,
+    EDGES, Side, VERSION_PATH, broker_path, endpoint_path, escape, hash, side_path, topic_of, topic_path,
     unescape,
 };
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, Time, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Who a participant is.
@@ -47,24 +48,8 @@ pub struct Route {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SiteNews {
-    /// The site's name is ours.
-    Claimed,
-    /// The name is held by another pair. Nothing of this site is coordinated until that is mended.
-    NameTaken,
-    /// The other broker of this pair has claimed the name in a later reign.
-    Deposed,
-    /// The tree is of another release, or of something else.
-    Layout {
-        /// What it says that it is.
-        found: String,
-    },
-    /// The service refuses what has to be written or read. It is tried again every second.
-    Forbidden {
-        /// The node.
-        path: String,
-        /// Why.
-        why: crate::Refusal,
-    },
+    /// Of its name and of the tree.
+    Member(MemberNews),
     /// A topic is carried by another router, or by none any more.
     Route {
         /// The topic.
@@ -123,6 +108,8 @@ enum Purpose {
 #[derive(Clone, Debug)]
 struct Interest {
     count: u32,
+    /// It has been told that it may not be written.
+    told: bool,
     /// What it holds; `None`: nothing is wanted.
     data: Option<Vec<u8>>,
     owned: Owned,
@@ -158,22 +145,11 @@ struct Linked {
     locator: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Claim {
-    Open,
-    Held,
-    /// Told that it is another's.
-    Lost,
-}
-
 /// The part of a site that speaks with coordination.
 #[derive(Clone, Debug)]
 pub struct Site {
     settings: SiteSettings,
-    mirror: Mirror<Purpose>,
-    claim: Owned,
-    claimed: Claim,
-    layout: Layout,
+    member: Member<Purpose>,
     topics: BTreeMap<String, Topic>,
     /// Topics by the numbers that outcomes name them by.
     by_number: BTreeMap<u64, String>,
@@ -181,17 +157,7 @@ pub struct Site {
     routers: BTreeMap<String, Linked>,
     /// What is written again, and when.
     retries: BTreeSet<(Time, String)>,
-    claim_at: Time,
-    /// When what could not be read is tried again.
-    barred_at: Time,
     news: VecDeque<SiteNews>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Layout {
-    Unknown,
-    Ours,
-    Other,
 }
 
 /// Sites begin this much apart at most, so that all do not come at once when a service is back.
@@ -201,21 +167,14 @@ impl Site {
     /// A site that has no session yet.
     pub fn new(settings: SiteSettings) -> Site {
         let claim = Owned::new(format!("{EDGES}/{}", escape(&settings.name)), Lasting::Ephemeral);
-        let mut mirror = Mirror::new();
-        mirror.follow(Aspect::Data, VERSION_PATH);
         Site {
-            claim: claim.claiming(&settings.holder),
+            member: Member::new(settings.holder.clone(), claim.claiming(&settings.holder)),
             settings,
-            mirror,
-            claimed: Claim::Open,
-            layout: Layout::Unknown,
             topics: BTreeMap::new(),
             by_number: BTreeMap::new(),
             numbers: 0,
             routers: BTreeMap::new(),
             retries: BTreeSet::new(),
-            claim_at: Time::NEVER,
-            barred_at: Time::NEVER,
             news: VecDeque::new(),
         }
     }
@@ -255,13 +214,16 @@ impl Site {
                 refused: Vec::new(),
             };
             self.topics.insert(name.to_owned(), topic);
-            self.mirror.follow(Aspect::Data, &topic_path(name));
+            self.member.mirror.follow(Aspect::Data, &topic_path(name));
         }
-        let fence = Fence { path: self.claim.path().to_owned(), version: version_of(&self.settings.holder) };
-        let Some(topic) = self.topics.get_mut(name) else { return Ok(()) };
+        let fence = Fence { path: self.member.path().to_owned(), version: version_of(&self.settings.holder) };
+        let Some(topic) = self.topics.get_mut(name) else {
+            return invariant!("a topic that was found or made is there", Ok(()));
+        };
         let site = &self.settings.name;
         let interest = topic.sides.entry(side).or_insert_with(|| Interest {
             count: 0,
+            told: false,
             data: None,
             owned: owned(name, side, site).fenced(fence),
         });
@@ -269,7 +231,7 @@ impl Site {
         interest.count += 1;
         interest.data = Some(data);
         if side == Side::Keeps && first {
-            self.mirror.follow(Aspect::Data, &endpoint_path(name, side, site));
+            self.member.mirror.follow(Aspect::Data, &endpoint_path(name, side, site));
         }
         self.pursue(now, name);
         if self.topics.get(name).is_some_and(|topic| topic.route.is_none()) {
@@ -287,7 +249,7 @@ impl Site {
         interest.count = interest.count.saturating_sub(1);
         if interest.count == 0 && interest.data.take().is_some() {
             if side == Side::Keeps {
-                self.mirror.unfollow(Aspect::Data, &endpoint_path(topic, side, &self.settings.name));
+                self.member.mirror.unfollow(Aspect::Data, &endpoint_path(topic, side, &self.settings.name));
             }
             self.pursue(now, topic);
         }
@@ -303,114 +265,57 @@ impl Site {
         self.routers.iter().map(|(router, linked)| (router.as_str(), linked.topics.len()))
     }
 
-    /// The service's session has changed.
-    pub fn handle_session(&mut self, now: Time, session: Session) {
-        match self.mirror.handle_session(session) {
-            Change::Nothing | Change::Away => {}
-            Change::Back => self.claim_at = now,
-            Change::New => {
-                self.forget();
-                let jitter = crate::tree::hash(&[&self.settings.name]) % JITTER.as_nanos_u64().max(1);
-                self.claim_at = now + Span(jitter as i64);
-            }
-        }
-        self.settle(now);
-    }
-
     /// A new session owns nothing.
     fn forget(&mut self) {
-        self.claim.forget();
-        self.claimed = Claim::Open;
         let interests = self.topics.values_mut().flat_map(|topic| topic.sides.values_mut());
         interests.for_each(|interest| interest.owned.forget());
         self.retries.clear();
     }
 
-    /// A request has been answered.
-    pub fn handle_reply(&mut self, now: Time, ticket: Ticket, reply: Reply) {
-        self.mirror.handle_reply(ticket, reply);
-        self.settle(now);
-    }
-
-    /// A watch has rung.
-    pub fn handle_event(&mut self, now: Time, path: &str) {
-        self.mirror.handle_event(path);
-        self.settle(now);
-    }
-
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Time) {
-        if self.claim_at <= now {
-            self.claim_at = Time::NEVER;
-            self.claim(now);
-        }
-        if self.barred_at <= now {
-            self.barred_at = Time::NEVER;
-            self.mirror.read_barred();
-        }
-        while let Some((at, topic)) = self.retries.first().cloned()
-            && at <= now
-        {
-            self.retries.remove(&(at, topic.clone()));
-            self.pursue(now, &topic);
-        }
-        self.settle(now);
-    }
-
-    /// When something is due although nothing comes.
-    pub fn next_deadline(&self) -> Time {
-        let retry = self.retries.first().map_or(Time::NEVER, |(at, _)| *at);
-        retry.min(self.claim_at).min(self.barred_at)
-    }
-
-    /// The next request for the service.
-    pub fn poll_request(&mut self) -> Option<(Ticket, Request)> {
-        self.mirror.poll_request()
-    }
-
     /// The next piece of news.
     pub fn poll_news(&mut self) -> Option<SiteNews> {
-        self.news.pop_front()
+        self.member.poll_news().map(SiteNews::Member).or_else(|| self.news.pop_front())
     }
 
     /// Takes up what has come.
     fn settle(&mut self, now: Time) {
         loop {
-            if let Some(outcome) = self.mirror.poll_outcome() {
+            if let Some(outcome) = self.member.mirror.poll_outcome() {
                 self.take_outcome(now, &outcome);
-            } else if let Some((_, path)) = self.mirror.poll_change() {
+            } else if let Some((_, path)) = self.member.mirror.poll_change() {
                 self.take_change(now, &path);
-            } else if let Some((path, why)) = self.mirror.poll_barred() {
-                self.news.push_back(SiteNews::Forbidden { path, why });
             } else {
-                if self.mirror.is_barred() && self.barred_at == Time::NEVER {
-                    self.barred_at = now + crate::owned::RETRY;
-                }
-                return;
+                return self.member.rest(now);
             }
         }
     }
 
     fn take_outcome(&mut self, now: Time, outcome: &Outcome<Purpose>) {
-        let (purpose, reply, holder) = (outcome.purpose, &outcome.reply, &self.settings.holder);
+        let (purpose, reply) = (outcome.purpose, &outcome.reply);
         match purpose {
-            Purpose::Version => {}
+            Purpose::Version => {
+                self.member.tree_made(now, reply);
+                self.claim(now);
+            }
             Purpose::Claim => {
-                self.claim.settle(now, reply, holder, &mut self.mirror, purpose);
+                self.member.name_written(now, reply);
                 self.claim(now);
             }
             Purpose::Endpoint(number, side) => {
                 let Some(name) = self.by_number.get(&number).cloned() else { return };
                 let interest = self.topics.get_mut(&name).and_then(|topic| topic.sides.get_mut(&side));
                 let Some(interest) = interest else { return };
-                if interest.owned.settle(now, reply, holder, &mut self.mirror, purpose) {
+                let Member { holder, mirror, .. } = &mut self.member;
+                if interest.owned.settle(now, reply, holder, mirror, purpose) {
                     if side == Side::Keeps && interest.owned.is_present() {
                         // It may have been removed already: between two looks that found nothing, it came and went.
-                        self.mirror.look_again(Aspect::Data, interest.owned.path());
+                        self.member.mirror.look_again(Aspect::Data, interest.owned.path());
                     }
                     self.pursue(now, &name);
                 } else {
-                    self.claim_again(now);
+                    if self.member.lose_name() {
+                        self.claim(now);
+                    }
                 }
             }
         }
@@ -418,10 +323,6 @@ impl Site {
 
     fn take_change(&mut self, now: Time, path: &str) {
         if path == VERSION_PATH {
-            let node = self.mirror.data(path).map(|node| node.data.clone());
-            self.layout = look_at_layout(node, &mut self.mirror, Purpose::Version, |found| {
-                self.news.push_back(SiteNews::Layout { found });
-            });
             self.claim(now);
         } else if let Some(router) = path.strip_prefix(&broker_path("")) {
             if let Some(router) = unescape(router).filter(|router| self.routers.contains_key(router)) {
@@ -438,7 +339,7 @@ impl Site {
     /// The node that says that a topic is to be kept for us has changed.
     fn take_kept(&mut self, now: Time, topic: &str, side: Side) {
         let path = endpoint_path(topic, side, &self.settings.name);
-        if self.mirror.data(&path).is_some() {
+        if self.member.mirror.data(&path).is_some() {
             return;
         }
         let interest = self.topics.get(topic).and_then(|topic| topic.sides.get(&side));
@@ -454,40 +355,9 @@ impl Site {
 
     /// Claims the site's name, and then says what it offers and wants.
     fn claim(&mut self, now: Time) {
-        if self.layout != Layout::Ours || self.mirror.session().is_none() || self.claim_at != Time::NEVER {
-            return;
-        }
         let data = to_bytes(&SiteRecord { holder: self.settings.holder.clone() });
-        match self.claim.pursue(now, Some(&data), &mut self.mirror, Purpose::Claim) {
-            Standing::Busy => {}
-            Standing::Done if self.claimed == Claim::Held => self.pursue_all(now),
-            Standing::Done => {
-                self.claimed = Claim::Held;
-                self.news.push_back(SiteNews::Claimed);
-                self.pursue_all(now);
-            }
-            Standing::Waits(at) => self.claim_at = at,
-            trouble @ (Standing::Foreign | Standing::Deposed | Standing::Refused(_)) => {
-                if self.claimed != Claim::Lost {
-                    let path = self.claim.path().to_owned();
-                    self.news.push_back(match trouble {
-                        Standing::Refused(why) => SiteNews::Forbidden { path, why },
-                        Standing::Deposed => SiteNews::Deposed,
-                        _ => SiteNews::NameTaken,
-                    });
-                }
-                self.claimed = Claim::Lost;
-                self.claim_at = now + crate::owned::RETRY;
-            }
-        }
-    }
-
-    /// The name is not held as we thought: it was taken, or the session that held it is gone.
-    fn claim_again(&mut self, now: Time) {
-        if self.claimed == Claim::Held {
-            self.claimed = Claim::Open;
-            self.claim.forget();
-            self.claim(now);
+        if self.member.claim(now, &data) {
+            self.pursue_all(now);
         }
     }
 
@@ -498,21 +368,26 @@ impl Site {
 
     /// Has the nodes of a topic follow what is wanted of it.
     fn pursue(&mut self, now: Time, name: &str) {
-        if self.claimed == Claim::Held && self.mirror.session().is_some() {
+        if self.member.holds_name() {
             let Some(topic) = self.topics.get_mut(name) else { return };
             let number = topic.number;
             let mut again = None;
             topic.sides.retain(|side, interest| {
                 let purpose = Purpose::Endpoint(number, *side);
                 let standing =
-                    interest.owned.pursue(now, interest.data.as_deref(), &mut self.mirror, purpose);
+                    interest.owned.pursue(now, interest.data.as_deref(), &mut self.member.mirror, purpose);
                 match standing {
-                    Standing::Done => return interest.data.is_some(),
+                    Standing::Done => {
+                        interest.told = false;
+                        return interest.data.is_some();
+                    }
                     Standing::Busy => {}
                     Standing::Waits(at) => again = Some(at),
                     Standing::Refused(why) => {
-                        let path = interest.owned.path().to_owned();
-                        self.news.push_back(SiteNews::Forbidden { path, why });
+                        if !std::mem::replace(&mut interest.told, true) {
+                            let path = interest.owned.path().to_owned();
+                            self.member.tell(MemberNews::Forbidden { path, why });
+                        }
                         again = Some(now + crate::owned::RETRY);
                     }
                     // The name has been claimed by somebody else, or has to be claimed again.
@@ -535,7 +410,7 @@ impl Site {
         }
         self.change_route(name, None);
         if self.topics.get(name).is_some_and(Topic::is_gone) {
-            self.mirror.unfollow(Aspect::Data, &topic_path(name));
+            self.member.mirror.unfollow(Aspect::Data, &topic_path(name));
             if let Some(topic) = self.topics.remove(name) {
                 self.by_number.remove(&topic.number);
             }
@@ -545,7 +420,9 @@ impl Site {
     /// The node of a topic has changed (A2).
     fn take_topic(&mut self, now: Time, name: &str) {
         let Some(topic) = self.topics.get_mut(name) else { return };
-        let Some(node) = self.mirror.data(&topic_path(name)) else { return self.lose_topic(now, name) };
+        let Some(node) = self.member.mirror.data(&topic_path(name)) else {
+            return self.lose_topic(now, name);
+        };
         // What is none of ours says nothing: the last word stands.
         let Some(record) = TopicRecord::of(&node.data) else { return };
         let refused: Vec<Refused> =
@@ -601,7 +478,7 @@ impl Site {
             let first = carried.is_empty();
             carried.insert(name.to_owned());
             if first {
-                self.mirror.follow(Aspect::Data, &broker_path(router));
+                self.member.mirror.follow(Aspect::Data, &broker_path(router));
                 self.tell_link(router.clone());
             }
         }
@@ -611,7 +488,7 @@ impl Site {
             carried.topics.remove(name);
             if carried.topics.is_empty() && !Mutant::KeepLinks.is_on() {
                 self.routers.remove(router);
-                self.mirror.unfollow(Aspect::Data, &broker_path(router));
+                self.member.mirror.unfollow(Aspect::Data, &broker_path(router));
                 self.news.push_back(SiteNews::Unlink { router: router.clone() });
             }
         }
@@ -619,13 +496,60 @@ impl Site {
 
     /// Tells where a router is reached. When that is not known any more, what is connected stays as it is.
     fn tell_link(&mut self, router: String) {
-        let node = self.mirror.data(&broker_path(&router));
+        let node = self.member.mirror.data(&broker_path(&router));
         let record = node.and_then(|node| from_bytes::<RouterRecord>(&node.data));
         let (Some(record), Some(linked)) = (record, self.routers.get_mut(&router)) else { return };
         if linked.locator.as_ref() != Some(&record.locator) {
             linked.locator = Some(record.locator.clone());
             self.news.push_back(SiteNews::Link { router, locator: record.locator });
         }
+    }
+}
+
+impl Purposes for Purpose {
+    const VERSION: Purpose = Purpose::Version;
+    const CLAIM: Purpose = Purpose::Claim;
+}
+
+impl Participant for Site {
+    fn handle_session(&mut self, now: Time, session: Session) {
+        let jitter = hash(&[&self.settings.name]) % JITTER.as_nanos_u64();
+        if self.member.handle_session(now, session, Span(jitter as i64)) == Change::New {
+            self.forget();
+        }
+        self.settle(now);
+    }
+
+    fn handle_reply(&mut self, now: Time, ticket: Ticket, reply: Reply) {
+        self.member.mirror.handle_reply(ticket, reply);
+        self.settle(now);
+    }
+
+    fn handle_event(&mut self, now: Time, path: &str) {
+        self.member.mirror.handle_event(path);
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.member.handle_timeout(now) {
+            self.claim(now);
+        }
+        while let Some((at, topic)) = self.retries.first().cloned()
+            && at <= now
+        {
+            self.retries.remove(&(at, topic.clone()));
+            self.pursue(now, &topic);
+        }
+        self.settle(now);
+    }
+
+    fn next_deadline(&self) -> Time {
+        let retry = self.retries.first().map_or(Time::NEVER, |(at, _)| *at);
+        retry.min(self.member.next_deadline())
+    }
+
+    fn poll_request(&mut self) -> Option<(Ticket, Request)> {
+        self.member.mirror.poll_request()
     }
 }
 
@@ -639,26 +563,4 @@ fn owned(topic: &str, side: Side, site: &str) -> Owned {
     let folders = Side::ALL.map(|side| side_path(topic, side));
     let with = std::iter::once(topic_path(topic)).chain(folders).collect();
     Owned::new(endpoint_path(topic, side, site), lasting).along_with(with)
-}
-
-/// What the tree says that it is. One that says nothing becomes ours.
-pub(crate) fn look_at_layout<P>(
-    data: Option<Vec<u8>>,
-    mirror: &mut Mirror<P>,
-    purpose: P,
-    mut other: impl FnMut(String),
-) -> Layout {
-    match data {
-        Some(data) if data == VERSION.as_bytes() => Layout::Ours,
-        Some(data) => {
-            other(String::from_utf8_lossy(&data).chars().take(64).collect());
-            Layout::Other
-        }
-        None => {
-            let (path, data) = (VERSION_PATH.to_owned(), VERSION.as_bytes().to_vec());
-            let lasting = Lasting::Persistent;
-            mirror.write(purpose, vec![crate::coordination::Operation::Create { path, data, lasting }]);
-            Layout::Unknown
-        }
-    }
 }

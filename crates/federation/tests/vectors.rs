@@ -6,6 +6,7 @@ mod world;
 
 use contract::Span;
 use federation::{Side, Terms};
+use simulation::Latency;
 use std::collections::BTreeSet;
 use world::World;
 
@@ -240,4 +241,55 @@ fn what_may_not_be_read_is_told_and_tried_again() {
     for one in [site, router] {
         assert_eq!(world.said(one, "Claimed"), 1, "{:?}", world.participants[one].news);
     }
+}
+
+/// Whoever makes the tree loses the connection before that is done.
+#[test]
+fn a_tree_that_was_not_made_is_made_later() {
+    let mut world = World::new(10);
+    world.latency = Latency::fixed(Span::millis(100));
+    let (site, router) = (world.add_site("a"), world.add_router("r1"));
+    // It has been found empty after 200 ms, and what is to stand in it is on its way.
+    world.run(Span::millis(250));
+    [site, router].into_iter().for_each(|one| world.cut(one, Span::millis(500)));
+    world.run(Span::secs(10));
+    for one in [site, router] {
+        assert_eq!(world.said(one, "Claimed"), 1, "{:?}", world.participants[one].news);
+    }
+}
+
+/// What says whose the tree is may not be written: that is said, once.
+#[test]
+fn a_tree_that_may_not_be_made_is_told() {
+    let mut world = World::new(11);
+    world.service.shield("/version", true);
+    let (site, router) = (world.add_site("a"), world.add_router("r1"));
+    world.run(Span::secs(10));
+    for one in [site, router] {
+        assert_eq!(world.said(one, "Forbidden"), 1, "{:?}", world.participants[one].news);
+    }
+    world.service.shield("/version", false);
+    world.run(Span::secs(5));
+    for one in [site, router] {
+        assert_eq!(world.said(one, "Claimed"), 1, "{:?}", world.participants[one].news);
+    }
+}
+
+/// What a site may not write is said once, however often it is tried.
+#[test]
+fn an_endpoint_that_may_not_be_written_is_told_once() {
+    let mut world = World::new(12);
+    world.add_router("r1");
+    let site = world.add_site("a");
+    world.open(site, "y", Side::Publishes, &terms());
+    world.run(Span::secs(5));
+    let folder = world.service.nodes().find(|(path, _)| path.ends_with("/y/pub")).unwrap().0.to_owned();
+    let path = folder.replace("/pub", "/sub/a");
+    world.service.shield(&path, true);
+    world.open(site, "y", Side::Subscribes, &terms());
+    world.run(Span::secs(10));
+    assert_eq!(world.said(site, "Forbidden"), 1, "{:?}", world.participants[site].news);
+    world.service.shield(&path, false);
+    world.run(Span::secs(3));
+    assert!(world.service.nodes().any(|(there, _)| there == path));
 }

@@ -1,44 +1,22 @@
 //! The journal on real files: reopened, killed, without room, in use.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod disks;
+
 use contract::{Span, Time};
+use disks::{Scratch, SmallDisk, child, folder_of_child, killed};
 use host::{JournalFiles, JournalFilesError};
 use journal::{
     Budget, Cursor, Durability, FileName, Files, Journal, NewItem, NotKept, Position, Settings, State,
     TopicId, TopicSettings,
 };
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::path::Path;
 use std::time::Duration;
 
 const NOW: Time = Time(1_000_000_000_000);
 const ALL: Budget = Budget { items: usize::MAX, bytes: usize::MAX };
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, SeqCst);
-        let folder =
-            std::env::temp_dir().join(format!("verge-journal-{}-{number}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Scratch(folder)
-    }
-
-    fn journal(&self) -> PathBuf {
-        self.0.join("deep/journal")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn settings() -> Settings {
     Settings {
@@ -102,7 +80,7 @@ fn what_was_appended_is_there_when_it_is_opened_again() {
     let scratch = Scratch::new("again");
     let mut last = 0;
     for round in 0..4 {
-        let mut journal = open(&scratch.journal());
+        let mut journal = open(&scratch.deep());
         let topic = journal.topic(b"a", TopicSettings::default()).unwrap();
         assert_eq!(numbers(&mut journal, topic), (0..last).collect::<Vec<u64>>());
         for number in last..last + 5_000 {
@@ -115,9 +93,9 @@ fn what_was_appended_is_there_when_it_is_opened_again() {
         }
         assert_eq!(journal.poll_event(), None);
     }
-    let folder = std::fs::metadata(scratch.journal()).unwrap();
+    let folder = std::fs::metadata(scratch.deep()).unwrap();
     assert_eq!(folder.permissions().mode() & 0o777, 0o700);
-    for entry in std::fs::read_dir(scratch.journal()).unwrap() {
+    for entry in std::fs::read_dir(scratch.deep()).unwrap() {
         assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 }
@@ -126,47 +104,41 @@ fn what_was_appended_is_there_when_it_is_opened_again() {
 fn files_have_their_blocks_before_they_are_written_to() {
     use std::os::unix::fs::MetadataExt;
     let scratch = Scratch::new("blocks");
-    let mut files = JournalFiles::open(&scratch.journal()).unwrap();
+    let mut files = JournalFiles::open(&scratch.deep()).unwrap();
     let name = FileName::Segment { id: 7, generation: 0 };
     files.create(name, 1 << 20).unwrap();
     assert!(files.create(name, 1 << 20).is_err(), "it is there");
-    let found = std::fs::metadata(scratch.journal().join(name.to_string())).unwrap();
+    let found = std::fs::metadata(scratch.deep().join(name.to_string())).unwrap();
     assert_eq!(found.len(), 1 << 20);
     assert!(!files.is_mapped() || found.blocks() * 512 >= 1 << 20, "{} blocks", found.blocks());
     assert!(files.write(name, (1 << 20) - 3, b"four").is_err(), "it is behind its end");
-    std::fs::write(scratch.journal().join("something-else"), b"").unwrap();
+    std::fs::write(scratch.deep().join("something-else"), b"").unwrap();
     assert_eq!(files.list().unwrap(), [(name, 1 << 20)]);
 }
 
 #[test]
 fn two_processes_do_not_have_one_journal() {
     let scratch = Scratch::new("lock");
-    let _journal = open(&scratch.journal());
-    let refused = JournalFiles::open(&scratch.journal()).err().unwrap();
-    assert!(
-        matches!(&refused, JournalFilesError::InUse(folder) if *folder == scratch.journal()),
-        "{refused}"
-    );
-}
-
-/// A process of its own that runs one of the ignored tests below.
-fn child(folder: &Path) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "child_that_appends", "--nocapture", "--test-threads=1"])
-        .env("VERGE_JOURNAL_FOLDER", folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap());
-    (child, lines)
+    let (mut child, mut lines) = child("child_that_appends", &scratch.deep());
+    let mut line = String::new();
+    while !line.starts_with("appended") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0);
+    }
+    let refused = JournalFiles::open(&scratch.deep()).err().unwrap();
+    assert!(matches!(&refused, JournalFilesError::InUse(folder) if *folder == scratch.deep()), "{refused}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // In one process as well.
+    let _journal = open(&scratch.deep());
+    let refused = JournalFiles::open(&scratch.deep()).err().unwrap();
+    assert!(matches!(&refused, JournalFilesError::InUse(folder) if *folder == scratch.deep()), "{refused}");
 }
 
 #[test]
 #[ignore = "runs as a process of another test"]
 fn child_that_appends() {
-    let folder = std::env::var_os("VERGE_JOURNAL_FOLDER").expect("only as a process of another test");
-    let mut journal = open(Path::new(&folder));
+    let mut journal = open(&folder_of_child());
     let topic = journal.topic(b"a", TopicSettings::default()).unwrap();
     let receiver = journal.receiver(b"north").unwrap();
     let first = numbers(&mut journal, topic).last().map_or(0, |last| last + 1);
@@ -186,21 +158,10 @@ fn child_that_appends() {
 fn sigkill_at_any_moment_loses_nothing_that_was_appended() {
     let scratch = Scratch::new("kill");
     for round in 0..12 {
-        let (mut child, lines) = child(&scratch.journal());
-        let (mut appended, mut seen) = (0, 0);
-        for line in lines.lines() {
-            let line = line.unwrap();
-            if let Some(number) = line.strip_prefix("appended ") {
-                (appended, seen) = (number.parse::<u64>().unwrap(), seen + 1);
-            }
-            if seen == 5 + round * 3 {
-                // Somewhere in the next items.
-                std::thread::sleep(Duration::from_micros(round * 397));
-                child.kill().unwrap();
-            }
-        }
-        child.wait().unwrap();
-        let mut journal = open(&scratch.journal());
+        // Somewhere in the next items.
+        let moment = Duration::from_micros(round * 397);
+        let appended = killed("child_that_appends", &scratch.deep(), "appended ", 5 + round * 3, moment);
+        let mut journal = open(&scratch.deep());
         let topic = journal.topic(b"a", TopicSettings::default()).unwrap();
         let found = numbers(&mut journal, topic);
         assert_eq!(found, (0..found.len() as u64).collect::<Vec<u64>>());
@@ -212,27 +173,6 @@ fn sigkill_at_any_moment_loses_nothing_that_was_appended() {
         let mut rest = journal.read(&mut cursor, NOW, ALL);
         let count = std::iter::from_fn(|| rest.next_item().map(|item| item.position)).count();
         assert!(count <= 1 && handed_on <= range.1, "{count} items behind {handed_on}");
-    }
-}
-
-/// A small disk of its own. Nothing where the test may not mount.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: PathBuf, size: &str) -> Option<SmallDisk> {
-        std::fs::create_dir_all(&at).unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"])
-            .arg(&at)
-            .stderr(Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(at))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
@@ -253,8 +193,7 @@ fn a_full_disk_is_told_and_ends_nothing() {
     assert_eq!(journal.counters(topic).unwrap().not_kept.full, 1);
     sync(&mut journal);
     assert_eq!(numbers(&mut journal, topic), (0..kept).collect::<Vec<u64>>());
-    let grown = Command::new("mount").args(["-o", "remount,size=6m"]).arg(&disk.0).status();
-    assert!(grown.unwrap().success());
+    disk.resize("6m");
     let later = NOW + Span::secs(1);
     let (created, expires) = (NOW, Time::NEVER);
     let item = NewItem {

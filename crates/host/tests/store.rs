@@ -1,15 +1,16 @@
 //! The store against a map, through reopening and SIGKILL, on full and damaged disks.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod disks;
+
+use disks::{Scratch, SmallDisk, child, folder_of_child, killed};
 use host::{
     Before, CHANGE_BYTES, Found, Record, State, Store, StoreDoes, StoreError, StoreSettings, StoreWatch,
 };
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -18,30 +19,8 @@ type Model = BTreeMap<Box<[u8]>, Box<[u8]>>;
 /// Nothing here takes so long.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, SeqCst);
-        let folder = std::env::temp_dir().join(format!("verge-store-{}-{number}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Scratch(folder)
-    }
-
-    fn store(&self) -> PathBuf {
-        self.0.join("deep/store")
-    }
-
-    fn records(&self) -> PathBuf {
-        self.store().join("records.redb")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn file_of(scratch: &Scratch) -> PathBuf {
+    scratch.deep().join("records.redb")
 }
 
 fn open(folder: &Path) -> (Store, Vec<Record>, Receiver<String>) {
@@ -128,7 +107,7 @@ fn what_was_stored_is_there_when_it_is_opened_again() {
     let scratch = Scratch::new("churn");
     let mut last = 0;
     for round in 0..4 {
-        let (mut store, records, _told) = open(&scratch.store());
+        let (mut store, records, _told) = open(&scratch.deep());
         assert_eq!(came_to(records), last);
         assert_eq!(*store.before(), if round == 0 { Before::New } else { Before::Clean });
         for number in last + 1..=last + 5_000 {
@@ -139,20 +118,20 @@ fn what_was_stored_is_there_when_it_is_opened_again() {
             store.close().unwrap();
         }
     }
-    let (store, records, _told) = open(&scratch.store());
+    let (store, records, _told) = open(&scratch.deep());
     let (count, size) = (records.len() as u64, records.iter().map(|(key, value)| key.len() + value.len()));
     let State::Healthy { records: known, bytes, waiting_bytes, .. } = store.state() else { panic!() };
     assert_eq!((known, bytes, waiting_bytes), (count, size.sum::<usize>() as u64, 0));
     drop(store);
     assert_eq!(came_to(records), last);
-    assert_eq!(std::fs::metadata(scratch.store()).unwrap().permissions().mode() & 0o777, 0o700);
-    assert_eq!(std::fs::metadata(scratch.records()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::metadata(scratch.deep()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(std::fs::metadata(file_of(&scratch)).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn counts_are_those_of_the_records_while_it_runs() {
     let scratch = Scratch::new("counts");
-    let (mut store, _, _told) = open(&scratch.store());
+    let (mut store, _, _told) = open(&scratch.deep());
     let watch = store.watch();
     let mut model = Model::new();
     for number in 1..3_000 {
@@ -175,7 +154,7 @@ fn many_changes_of_few_records_take_no_room() {
     let scratch = Scratch::new("merge");
     // Without merging, 100 000 changes would not fit.
     let settings = StoreSettings { queue_bytes_max: 1 << 20, ..StoreSettings::default() };
-    let (mut store, _) = Store::open(&scratch.store(), &settings, |reason| panic!("{reason}")).unwrap();
+    let (mut store, _) = Store::open(&scratch.deep(), &settings, |reason| panic!("{reason}")).unwrap();
     let watch = store.watch();
     for number in 0..100_000_u64 {
         store.put(text(&format!("retained/{}", number % 10)), number.to_le_bytes().into());
@@ -187,7 +166,7 @@ fn many_changes_of_few_records_take_no_room() {
         }
     }
     store.close().unwrap();
-    let (_store, records, _told) = open(&scratch.store());
+    let (_store, records, _told) = open(&scratch.deep());
     let newest: Vec<u64> =
         records.iter().map(|(_, value)| u64::from_le_bytes(value[..].try_into().unwrap())).collect();
     assert_eq!(newest, (99_990..100_000).collect::<Vec<u64>>());
@@ -196,7 +175,7 @@ fn many_changes_of_few_records_take_no_room() {
 #[test]
 fn the_file_does_not_grow_with_the_number_of_changes() {
     let scratch = Scratch::new("growth");
-    let (mut store, _, _told) = open(&scratch.store());
+    let (mut store, _, _told) = open(&scratch.deep());
     let watch = store.watch();
     let mut most = 0;
     // A queue: what is put is removed a little later, under a key that never comes again.
@@ -209,53 +188,36 @@ fn the_file_does_not_grow_with_the_number_of_changes() {
             wait_until_written(&store, &watch);
         }
         if number == 10_000 {
-            most = std::fs::metadata(scratch.records()).unwrap().len();
+            most = std::fs::metadata(file_of(&scratch)).unwrap().len();
         }
     }
     let State::Healthy { records, .. } = watch.state() else { panic!() };
-    let size = std::fs::metadata(scratch.records()).unwrap().len();
+    let size = std::fs::metadata(file_of(&scratch)).unwrap().len();
     assert!(size <= 2 * most, "{size} bytes after {most} for about {records} records");
 }
 
 #[test]
 fn a_file_that_is_mostly_empty_is_made_smaller() {
     let scratch = Scratch::new("compact");
-    let (mut store, _, _told) = open(&scratch.store());
+    let (mut store, _, _told) = open(&scratch.deep());
     for number in 0..40_000 {
         store.put(text(&format!("{number}")), vec![7; 1_000].into());
     }
     store.close().unwrap();
-    let before = std::fs::metadata(scratch.records()).unwrap().len();
-    let (mut store, records, _told) = open(&scratch.store());
+    let before = std::fs::metadata(file_of(&scratch)).unwrap().len();
+    let (mut store, records, _told) = open(&scratch.deep());
     assert_eq!(records.len(), 40_000);
     for (key, _) in records.into_iter().skip(10) {
         store.remove(key);
     }
     // Some of it may be given back here already, at the latest all is at the next start.
     store.close().unwrap();
-    let (store, records, _told) = open(&scratch.store());
+    let (store, records, _told) = open(&scratch.deep());
     assert_eq!(records.len(), 10);
     drop(store);
-    let after = std::fs::metadata(scratch.records()).unwrap().len();
+    let after = std::fs::metadata(file_of(&scratch)).unwrap().len();
     assert!(after * 4 < before, "{after} bytes after {before}");
-    assert_eq!(open(&scratch.store()).1.len(), 10);
-}
-
-/// A process of its own that runs one of the ignored tests below.
-fn child(task: &str, folder: &Path) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", task, "--nocapture", "--test-threads=1"])
-        .env("VERGE_STORE_FOLDER", folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap());
-    (child, lines)
-}
-
-fn folder_of_child() -> PathBuf {
-    std::env::var_os("VERGE_STORE_FOLDER").expect("only as a process of another test").into()
+    assert_eq!(open(&scratch.deep()).1.len(), 10);
 }
 
 #[test]
@@ -285,23 +247,10 @@ fn sigkill_at_any_moment_loses_nothing_that_was_written_and_leaves_nothing_half(
     let scratch = Scratch::new("kill");
     let mut before = 0;
     for round in 0..20 {
-        let (mut child, lines) = child("child_that_churns", &scratch.store());
-        let mut written = 0;
-        let (mut seen, enough) = (0, 5 + round * 3);
-        for line in lines.lines() {
-            let line = line.unwrap();
-            if let Some(number) = line.strip_prefix("written ") {
-                (written, seen) = (number.parse().unwrap(), seen + 1);
-            }
-            if seen == enough {
-                // Somewhere in the next commit.
-                std::thread::sleep(Duration::from_micros(round * 397));
-                child.kill().unwrap();
-            }
-        }
-        child.wait().unwrap();
-        assert!(seen >= enough, "it wrote {seen} times");
-        let (store, records, _told) = open(&scratch.store());
+        // Somewhere in the next commit.
+        let moment = Duration::from_micros(round * 397);
+        let written = killed("child_that_churns", &scratch.deep(), "written ", 5 + round * 3, moment);
+        let (store, records, _told) = open(&scratch.deep());
         assert_eq!(*store.before(), Before::Killed);
         drop(store);
         let found = came_to(records);
@@ -314,19 +263,19 @@ fn sigkill_at_any_moment_loses_nothing_that_was_written_and_leaves_nothing_half(
 #[test]
 fn a_second_process_is_refused_and_told_who_has_it() {
     let scratch = Scratch::new("lock");
-    let (mut child, mut lines) = child("child_that_churns", &scratch.store());
+    let (mut child, mut lines) = child("child_that_churns", &scratch.deep());
     let mut line = String::new();
     while !line.starts_with("written") {
         line.clear();
         assert!(lines.read_line(&mut line).unwrap() > 0);
     }
-    let error = refused(&scratch.store());
+    let error = refused(&scratch.deep());
     child.kill().unwrap();
     child.wait().unwrap();
     let StoreError::InUse { path, holder } = error else { panic!("{error}") };
-    assert_eq!((path, holder), (scratch.store(), format!("process {}", child.id())));
-    let (_store, ..) = open(&scratch.store());
-    assert!(matches!(refused(&scratch.store()), StoreError::InUse { .. }), "in one process as well");
+    assert_eq!((path, holder), (scratch.deep(), format!("process {}", child.id())));
+    let (_store, ..) = open(&scratch.deep());
+    assert!(matches!(refused(&scratch.deep()), StoreError::InUse { .. }), "in one process as well");
 }
 
 #[test]
@@ -372,38 +321,16 @@ fn said(lines: &[String], word: &str) -> String {
 #[test]
 fn a_full_disk_poisons_and_the_next_process_knows() {
     let scratch = Scratch::new("full");
-    let (mut child, lines) = child("child_without_space", &scratch.store());
+    let (mut child, lines) = child("child_without_space", &scratch.deep());
     let lines: Vec<String> = lines.lines().map(Result::unwrap).collect();
     assert!(child.wait().unwrap().success());
     let (reason, written) = (said(&lines, "reason "), said(&lines, "written ").parse::<u64>().unwrap());
     assert!(reason.contains("records.redb") && reason.contains("File too large"), "{reason}");
-    let (store, records, _told) = open(&scratch.store());
+    let (store, records, _told) = open(&scratch.deep());
     assert_eq!(*store.before(), Before::Poisoned { reason });
     assert!(came_to(records) >= written, "what was written before is there");
     store.close().unwrap();
-    assert_eq!(*open(&scratch.store()).0.before(), Before::Clean);
-}
-
-/// A small disk of its own. Nothing where the test may not mount.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: PathBuf, size: &str) -> Option<SmallDisk> {
-        std::fs::create_dir_all(&at).unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"])
-            .arg(&at)
-            .stderr(Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(at))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // A poisoned store stays open for as long as this process lives.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
+    assert_eq!(*open(&scratch.deep()).0.before(), Before::Clean);
 }
 
 #[test]
@@ -435,8 +362,7 @@ fn a_disk_that_is_too_slow_poisons() {
     let (tell, told) = channel();
     let settings = StoreSettings { queue_bytes_max: 10_000, ..StoreSettings::default() };
     let (mut store, _) =
-        Store::open(&scratch.store(), &settings, move |reason| tell.send(reason.to_owned()).unwrap())
-            .unwrap();
+        Store::open(&scratch.deep(), &settings, move |reason| tell.send(reason.to_owned()).unwrap()).unwrap();
     store.put(text("fits"), vec![0; 10_000 - CHANGE_BYTES - 4].into());
     let watch = store.watch();
     wait_until_written(&store, &watch);
@@ -450,11 +376,11 @@ fn a_disk_that_is_too_slow_poisons() {
 #[test]
 fn damage_is_named_or_harmless_and_never_a_panic() {
     let scratch = Scratch::new("damage");
-    let (mut store, _, _told) = open(&scratch.store());
+    let (mut store, _, _told) = open(&scratch.deep());
     (1..=2_000).for_each(|number| apply(&mut store, number));
     store.reach(2_000);
     store.close().unwrap();
-    let (whole, note) = (std::fs::read(scratch.records()).unwrap(), scratch.store().join("state"));
+    let (whole, note) = (std::fs::read(file_of(&scratch)).unwrap(), scratch.deep().join("state"));
     let note_whole = std::fs::read(&note).unwrap();
     let mut named = 0;
     let damages: Vec<usize> = (0..400).chain((400..whole.len()).step_by(whole.len() / 120)).collect();
@@ -479,7 +405,7 @@ fn damage_is_named_or_harmless_and_never_a_panic() {
         assert!(come_to == 0 && reason.contains("records.redb is damaged"), "{length} bytes: {reason}");
         assert_eq!(std::fs::read(aside).unwrap(), &whole[..length], "what cannot be used is kept");
     }
-    let asides = std::fs::read_dir(scratch.store()).unwrap().count();
+    let asides = std::fs::read_dir(scratch.deep()).unwrap().count();
     assert!(asides <= 8 + 2, "{asides} files");
     let (come_to, found) = open_damaged(&scratch, b"my shopping list", &note_whole);
     assert!(come_to == 0 && found != Found::Whole);
@@ -489,14 +415,14 @@ fn damage_is_named_or_harmless_and_never_a_panic() {
         assert!(come_to == 2_000 && reason.contains("state"), "{reason}");
     }
     std::fs::write(&note, "verge-store 2\n").unwrap();
-    assert!(matches!(refused(&scratch.store()), StoreError::Newer { found: 2, known: 1, .. }));
+    assert!(matches!(refused(&scratch.deep()), StoreError::Newer { found: 2, known: 1, .. }));
 }
 
 /// Opens what somebody has done to the files. Returns to which change it came, and what was found.
 fn open_damaged(scratch: &Scratch, records: &[u8], note: &[u8]) -> (u64, Found) {
-    std::fs::write(scratch.records(), records).unwrap();
-    std::fs::write(scratch.store().join("state"), note).unwrap();
-    let (store, records, _told) = open(&scratch.store());
+    std::fs::write(file_of(scratch), records).unwrap();
+    std::fs::write(scratch.deep().join("state"), note).unwrap();
+    let (store, records, _told) = open(&scratch.deep());
     let found = store.found().clone();
     drop(store);
     (came_to(records), found)
@@ -504,7 +430,7 @@ fn open_damaged(scratch: &Scratch, records: &[u8], note: &[u8]) -> (u64, Found) 
 
 /// The files of a store whose process was killed, as they are while it runs.
 fn files_of_one_that_was_killed(scratch: &Scratch) -> (Vec<u8>, Vec<u8>) {
-    let (mut store, _, _told) = open(&scratch.store());
+    let (mut store, _, _told) = open(&scratch.deep());
     let watch = store.watch();
     for number in 1..=300 {
         apply(&mut store, number);
@@ -515,9 +441,9 @@ fn files_of_one_that_was_killed(scratch: &Scratch) -> (Vec<u8>, Vec<u8>) {
     }
     wait_for("the last number", || store.stored() == 300);
     // The note is written after that.
-    let note = || std::fs::read(scratch.store().join("state")).unwrap();
+    let note = || std::fs::read(scratch.deep().join("state")).unwrap();
     wait_for("the note", || String::from_utf8_lossy(&note()).contains("stored 00000000000000000300"));
-    (std::fs::read(scratch.records()).unwrap(), note())
+    (std::fs::read(file_of(scratch)).unwrap(), note())
 }
 
 #[test]
@@ -549,11 +475,11 @@ fn a_flipped_bit_never_brings_back_an_older_state_in_silence() {
 fn an_old_copy_and_records_that_are_gone_or_empty_are_named() {
     let scratch = Scratch::new("gone");
     let (whole, note) = files_of_one_that_was_killed(&scratch);
-    let (mut store, ..) = open(&scratch.store());
+    let (mut store, ..) = open(&scratch.deep());
     store.put(text("later"), text("value"));
     store.reach(301);
     store.close().unwrap();
-    let later = std::fs::read(scratch.store().join("state")).unwrap();
+    let later = std::fs::read(scratch.deep().join("state")).unwrap();
     let (come_to, found) = open_damaged(&scratch, &whole, &later);
     let Found::Old { stored: 300, expected: 301, reason, .. } = found else { panic!("{found:?}") };
     assert!(come_to == 300 && reason.contains("has fallen back"), "{reason}");
@@ -561,9 +487,9 @@ fn an_old_copy_and_records_that_are_gone_or_empty_are_named() {
         let (come_to, found) = open_damaged(&scratch, b"", state);
         let Found::Old { stored: 0, reason, .. } = found else { panic!("{found:?}") };
         assert!(come_to == 0 && reason.contains("is empty"), "{reason}");
-        std::fs::remove_file(scratch.records()).unwrap();
-        std::fs::write(scratch.store().join("state"), state).unwrap();
-        let (store, records, _told) = open(&scratch.store());
+        std::fs::remove_file(file_of(&scratch)).unwrap();
+        std::fs::write(scratch.deep().join("state"), state).unwrap();
+        let (store, records, _told) = open(&scratch.deep());
         let Found::Old { stored: 0, reason, .. } = store.found() else { panic!("{:?}", store.found()) };
         assert!(records.is_empty() && reason.contains("is gone"), "{reason}");
     }
@@ -574,7 +500,7 @@ fn an_old_copy_and_records_that_are_gone_or_empty_are_named() {
 #[test]
 fn what_is_put_aside_is_kept_and_what_comes_goes_into_a_new_file() {
     let scratch = Scratch::new("aside");
-    let (mut store, _, _told) = open(&scratch.store());
+    let (mut store, _, _told) = open(&scratch.deep());
     (1..=500).for_each(|number| apply(&mut store, number));
     store.reach(500);
     let aside = store.set_aside().unwrap();
@@ -582,12 +508,12 @@ fn what_is_put_aside_is_kept_and_what_comes_goes_into_a_new_file() {
     store.put(text("new"), text("value"));
     store.reach(7);
     store.close().unwrap();
-    let (store, records, _told) = open(&scratch.store());
+    let (store, records, _told) = open(&scratch.deep());
     assert_eq!((records.len(), store.stored(), store.found()), (1, 7, &Found::Whole));
     drop(store);
     // As the manual says.
-    std::fs::rename(aside, scratch.records()).unwrap();
-    let (store, records, _told) = open(&scratch.store());
+    std::fs::rename(aside, file_of(&scratch)).unwrap();
+    let (store, records, _told) = open(&scratch.deep());
     assert_eq!((came_to(records), store.stored()), (500, 500));
     assert!(matches!(store.found(), Found::Old { .. }), "an old copy is no secret");
 }
@@ -655,10 +581,10 @@ fn a_store_that_was_given_up_comes_back_when_there_is_room() {
 fn a_folder_that_cannot_be_one_is_named() {
     let scratch = Scratch::new("file");
     std::fs::write(scratch.0.join("deep"), "a file").unwrap();
-    let error = refused(&scratch.store());
+    let error = refused(&scratch.deep());
     assert!(matches!(error, StoreError::NotWritable { .. }), "{error:?}");
     assert!(
-        error.to_string().contains("deep/store") && error.to_string().contains("store.folder"),
+        error.to_string().contains("deep/folder") && error.to_string().contains("store.folder"),
         "{error}"
     );
     // Not even root may write here.

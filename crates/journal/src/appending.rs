@@ -5,7 +5,7 @@ use crate::room::Cause;
 use crate::segment::Segment;
 use crate::topics::Place;
 use crate::{FileError, Files, Journal, NotKept, Position, State, TopicId, format};
-use contract::Time;
+use contract::{Time, invariant};
 
 /// An item to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,9 @@ impl<F: Files> Journal<F> {
         let lane = self.admit(now, item)?;
         let bytes = format::ITEM_BYTES + item.identity.len() + item.payload.len();
         let place = self.place_for(now, item.topic, lane, bytes)?;
-        let Some(segment) = self.segments.get_mut(&place.segment) else { return Err(NotKept::Failed) };
+        let Some(segment) = self.segments.get_mut(&place.segment) else {
+            return invariant!("a place is in a segment", Err(NotKept::Failed));
+        };
         let before = segment.entries.get(place.entry).map_or(0, |entry| entry.last_at);
         let raw = RawItem {
             topic: item.topic,
@@ -62,7 +64,9 @@ impl<F: Files> Journal<F> {
         segment.add(place.entry, &raw);
         self.syncs.soil(segment.name());
         self.next.0 += 1;
-        let Some(topic) = self.topics.get_mut(&item.topic) else { return Err(NotKept::NoTopic) };
+        let Some(topic) = self.topics.get_mut(&item.topic) else {
+            return invariant!("a topic that was let in is there", Err(NotKept::NoTopic));
+        };
         topic.counters.kept += 1;
         topic.bytes += bytes as u64;
         if topic.bytes > topic.settings.bytes_max {
@@ -114,7 +118,9 @@ impl<F: Files> Journal<F> {
     fn declare(&mut self, now: Time, id: TopicId, lane: usize) -> Result<Place, NotKept> {
         let found =
             self.heads[lane].and_then(|head| self.segments.get_mut(&head)).zip(self.topics.get_mut(&id));
-        let Some((segment, topic)) = found else { return Err(NotKept::NoTopic) };
+        let Some((segment, topic)) = found else {
+            return invariant!("a head and a topic that was let in are there", Err(NotKept::NoTopic));
+        };
         topic.note(id).encode(&mut self.scratch);
         if let Err(error) = self.files.write(segment.name(), u64::from(segment.end), &self.scratch) {
             return Err(self.abandon(now, lane, &error));
@@ -169,7 +175,9 @@ impl<F: Files> Journal<F> {
 
     /// Writes the index of a segment behind it. If that fails, the segment is read from its beginning the next time.
     pub(crate) fn seal(&mut self, id: u64) {
-        let Some(segment) = self.segments.get_mut(&id) else { return };
+        let Some(segment) = self.segments.get_mut(&id) else {
+            return invariant!("a head is a segment");
+        };
         let name = segment.name();
         format::encode_seal(segment, &mut self.scratch);
         let (at, len) = (segment.end, self.scratch.len() as u32);
@@ -183,7 +191,9 @@ impl<F: Files> Journal<F> {
 
     /// Nothing more is written to a segment.
     fn close(&mut self, id: u64) {
-        let Some(segment) = self.segments.get_mut(&id) else { return };
+        let Some(segment) = self.segments.get_mut(&id) else {
+            return invariant!("a head is a segment");
+        };
         segment.is_closed = true;
         let name = segment.name();
         // The name of a topic stands there, and its item could not be written.

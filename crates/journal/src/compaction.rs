@@ -12,7 +12,7 @@ use crate::room::Cause;
 use crate::segment::{Segment, bytes_used};
 use crate::topics::Place;
 use crate::{Damage, Event, Files, Journal, Mutant, PRIORITIES, State, TopicId};
-use contract::{Span, Time};
+use contract::{Span, Time, invariant};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -94,7 +94,9 @@ impl<F: Files> Journal<F> {
             return;
         }
         let of = |id: &u64| self.segments.get(id);
-        let Some((first, last)) = run.first().and_then(of).zip(run.last().and_then(of)) else { return };
+        let Some((first, last)) = run.first().and_then(of).zip(run.last().and_then(of)) else {
+            return invariant!("segments that were found are there");
+        };
         let (id, generation) = (first.id, first.generation + 1);
         let header = Header { lane: lane as u8, generation, id, covers_to: last.covers_to, bytes };
         let target = Segment::new(&header, self.settings.items_per_mark);
@@ -240,7 +242,9 @@ impl<F: Files> Journal<F> {
 
     /// A topic's items are in the target, and no more in the sources.
     fn move_topic(&mut self, id: TopicId, sources: &[u64], target: &mut Segment, entry: Option<usize>) {
-        let Some(topic) = self.topics.get_mut(&id) else { return };
+        let Some(topic) = self.topics.get_mut(&id) else {
+            return invariant!("a topic with items is there");
+        };
         let (mut bytes, mut items, mut floor) = (0, 0, crate::Position::BEGIN);
         for segment in sources.iter().filter_map(|source| self.segments.get(source)) {
             for old in segment.entries.iter().filter(|entry| entry.topic == id) {

@@ -6,7 +6,7 @@
 
 use crate::format::{HEADER_BYTES, Header, NOTE_BYTES, RawItem, TRAILER_BYTES, seal_bytes};
 use crate::{FileName, Position, Settings, TopicId};
-use contract::{Span, Time};
+use contract::{Span, Time, invariant};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
@@ -126,7 +126,9 @@ impl Segment {
     pub(crate) fn add(&mut self, index: usize, item: &RawItem) {
         let (at, len) = (self.end, item.len());
         self.end += len as u32;
-        let Some(entry) = self.entries.get_mut(index) else { return };
+        let Some(entry) = self.entries.get_mut(index) else {
+            return invariant!("what an item is added to is declared");
+        };
         if entry.count == 0 {
             entry.first = item.position;
         }

@@ -3,7 +3,7 @@
 use crate::format::{NAME_BYTES_MAX, Note, Word};
 use crate::settings::PRIORITIES;
 use crate::{Counters, Files, Journal, LimitError, Position, TopicId, TopicSettings};
-use contract::Span;
+use contract::{Span, invariant};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -61,7 +61,9 @@ impl<F: Files> Journal<F> {
         let priority = settings.priority.min(PRIORITIES as u8 - 1);
         let settings = TopicSettings { priority, ..settings };
         if let Some(id) = self.find_topic(name) {
-            let Some(topic) = self.topics.get_mut(&id) else { return Ok(id) };
+            let Some(topic) = self.topics.get_mut(&id) else {
+                return invariant!("a topic that was found is there", Ok(id));
+            };
             if topic.settings == settings {
                 return Ok(id);
             }
@@ -131,7 +133,9 @@ impl<F: Files> Journal<F> {
             && let Some(segment) = self.segments.get_mut(&place.segment)
         {
             let (is_closed, items_per_mark) = (segment.is_closed, segment.items_per_mark);
-            let Some(entry) = segment.entries.get_mut(place.entry) else { return };
+            let Some(entry) = segment.entries.get_mut(place.entry) else {
+                return invariant!("a topic's place is there");
+            };
             if !is_closed && entry.given_up as usize + 1 >= entry.marks.len() {
                 break;
             }

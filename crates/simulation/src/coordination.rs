@@ -24,23 +24,20 @@ struct Entry {
     created_below: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Alive {
-    until: Time,
-}
-
 /// The service.
 #[derive(Clone, Debug)]
 pub struct Coordination {
     nodes: BTreeMap<String, Entry>,
     /// Watches on what a node holds, and on what lies below it.
     watches: [BTreeMap<String, BTreeSet<i64>>; 2],
-    sessions: BTreeMap<i64, Alive>,
+    /// Until when each stands, if nothing is heard of it.
+    sessions: BTreeMap<i64, Time>,
     time_out: Span,
     last_session: i64,
     changes: i64,
-    /// Nodes that nobody may read.
+    /// Nodes that nobody may read, and those that nobody may create, change or delete.
     barred: BTreeSet<String>,
+    shielded: BTreeSet<String>,
     /// Requests answered, by kind: reads, lists, writes.
     answered: [u64; 3],
 }
@@ -59,6 +56,7 @@ impl Coordination {
             last_session: 0,
             changes: 0,
             barred: BTreeSet::new(),
+            shielded: BTreeSet::new(),
             answered: [0; 3],
         }
     }
@@ -75,7 +73,7 @@ impl Coordination {
 
     /// Something has come from a session.
     pub fn hear(&mut self, now: Time, session: i64) {
-        self.sessions.insert(session, Alive { until: now + self.time_out });
+        self.sessions.insert(session, now + self.time_out);
     }
 
     /// Whether a session stands.
@@ -85,17 +83,13 @@ impl Coordination {
 
     /// When a session ends, if nothing is heard of it.
     pub fn ends_at(&self, session: i64) -> Option<Time> {
-        self.sessions.get(&session).map(|alive| alive.until)
+        self.sessions.get(&session).copied()
     }
 
     /// Ends sessions of which nothing has been heard for too long.
     pub fn expire(&mut self, now: Time) -> Vec<Ring> {
-        let over: Vec<i64> = self
-            .sessions
-            .iter()
-            .filter(|(_, alive)| alive.until <= now)
-            .map(|(session, _)| *session)
-            .collect();
+        let over = self.sessions.iter().filter(|(_, until)| **until <= now);
+        let over: Vec<i64> = over.map(|(session, _)| *session).collect();
         over.into_iter().flat_map(|session| self.end(session)).collect()
     }
 
@@ -123,6 +117,11 @@ impl Coordination {
     /// An admin says whether anybody may read a node.
     pub fn bar(&mut self, path: &str, bars: bool) {
         let _ = if bars { self.barred.insert(path.to_owned()) } else { self.barred.remove(path) };
+    }
+
+    /// An admin says whether anybody may create, change or delete a node.
+    pub fn shield(&mut self, path: &str, shields: bool) {
+        let _ = if shields { self.shielded.insert(path.to_owned()) } else { self.shielded.remove(path) };
     }
 
     /// Answers a request, and says whose watches have rung.
@@ -194,6 +193,9 @@ impl Coordination {
     }
 
     fn apply(&mut self, session: i64, operation: &Operation) -> Result<Option<String>, Refusal> {
+        if self.shielded.contains(operation.path()) {
+            return Err(Refusal::Forbidden);
+        }
         match operation {
             Operation::Check { path, version } => self.check(path, *version).map(|()| None),
             Operation::Create { path, data, lasting } => self.create(session, path, data, *lasting),

@@ -5,8 +5,8 @@
 
 use contract::{Span, Time};
 use federation::{
-    Holder, Keep, Reply, Request, Route, Router, RouterNews, RouterSettings, Session, Side, Site, SiteNews,
-    SiteSettings, Terms, Ticket,
+    Holder, Keep, Participant, Reply, Request, Route, Router, RouterNews, RouterSettings, Session, Side,
+    Site, SiteNews, SiteSettings, Terms, Ticket,
 };
 use simulation::{Agenda, Coordination, Latency, Ring};
 use std::collections::BTreeMap;
@@ -19,44 +19,21 @@ pub enum Role {
     Router(Box<Router>),
 }
 
-/// Whichever it is, it has the same face.
-macro_rules! both {
-    ($role:expr, $one:ident => $what:expr) => {
-        match $role {
-            Role::Site($one) => $what,
-            Role::Router($one) => $what,
-        }
-    };
-}
-
 impl Role {
-    fn handle_session(&mut self, now: Time, session: Session) {
-        both!(self, one => one.handle_session(now, session));
-    }
-
-    fn handle(&mut self, now: Time, what: Carried) {
-        match what {
-            Carried::Reply(ticket, reply) => both!(self, one => one.handle_reply(now, ticket, reply)),
-            Carried::Ring(path) => both!(self, one => one.handle_event(now, &path)),
-            Carried::Ask(..) => unreachable!("participants are asked nothing"),
+    fn face(&mut self) -> &mut dyn Participant {
+        match self {
+            Role::Site(site) => &mut **site,
+            Role::Router(router) => &mut **router,
         }
     }
 
     /// Does what is due. Returns whether anything was.
     fn handle_timeout(&mut self, now: Time) -> bool {
-        let due = self.next_deadline() <= now;
+        let due = self.face().next_deadline() <= now;
         if due {
-            both!(self, one => one.handle_timeout(now));
+            self.face().handle_timeout(now);
         }
         due
-    }
-
-    fn next_deadline(&self) -> Time {
-        both!(self, one => one.next_deadline())
-    }
-
-    fn poll_request(&mut self) -> Option<(Ticket, Request)> {
-        both!(self, one => one.poll_request())
     }
 }
 
@@ -79,7 +56,7 @@ enum What {
     Connect { of: usize },
 }
 
-pub struct Participant {
+pub struct Player {
     pub name: String,
     pub role: Option<Role>,
     session: Option<i64>,
@@ -107,7 +84,7 @@ pub struct World {
     pub service_is_up: bool,
     pub agenda: Agenda<Act>,
     events: Agenda<What>,
-    pub participants: Vec<Participant>,
+    pub participants: Vec<Player>,
     pub latency: Latency,
     pub random: fastrand::Rng,
     pub router_settings: fn(RouterSettings) -> RouterSettings,
@@ -138,7 +115,7 @@ impl World {
     }
 
     fn add(&mut self, name: &str, role: Role) -> usize {
-        self.participants.push(Participant {
+        self.participants.push(Player {
             name: name.to_owned(),
             role: Some(role),
             session: None,
@@ -299,7 +276,7 @@ impl World {
         }
         participant.life += 1;
         if let Some(role) = participant.role.as_mut() {
-            role.handle_session(now, Session::Away);
+            role.face().handle_session(now, Session::Away);
         }
         self.after(of);
         self.events.push(self.now + Span::millis(300), What::Connect { of });
@@ -359,7 +336,7 @@ impl World {
                     return;
                 };
                 if !self.service.stands(session) {
-                    return self.expired(from);
+                    return self.lose(from);
                 }
                 let (reply, rings) = self.service.answer(session, &request);
                 if std::env::var_os("VERGE_TRACE").is_some() {
@@ -376,8 +353,12 @@ impl World {
                 if participant.life != life {
                     return;
                 }
-                if let Some(role) = participant.role.as_mut() {
-                    role.handle(now, what);
+                if let Some(role) = participant.role.as_mut().map(Role::face) {
+                    match what {
+                        Carried::Reply(ticket, reply) => role.handle_reply(now, ticket, reply),
+                        Carried::Ring(path) => role.handle_event(now, &path),
+                        Carried::Ask(..) => unreachable!("participants are asked nothing"),
+                    }
                 }
                 self.after(to);
             }
@@ -405,16 +386,12 @@ impl World {
         ] {
             let Some(told) = told else { continue };
             if let Some(role) = self.participants[of].role.as_mut() {
-                role.handle_session(now, told);
+                role.face().handle_session(now, told);
             }
         }
         self.expire_later(session);
         self.events.push(self.now + TOUCH, What::Touch { of, life });
         self.after(of);
-    }
-
-    fn expired(&mut self, of: usize) {
-        self.lose(of);
     }
 
     fn expire_later(&mut self, session: i64) {
@@ -443,7 +420,7 @@ impl World {
     /// Takes what a participant has to say.
     fn after(&mut self, of: usize) {
         loop {
-            let asked = self.participants[of].role.as_mut().and_then(Role::poll_request);
+            let asked = self.participants[of].role.as_mut().and_then(|role| role.face().poll_request());
             let Some((ticket, request)) = asked else { break };
             let at = self.now + self.latency.sample(&mut self.random);
             let participant = &mut self.participants[of];
@@ -452,7 +429,7 @@ impl World {
             self.events.push(at, What::ToService { from: of, life, what: Carried::Ask(ticket, request) });
         }
         self.hear(of);
-        let due = self.participants[of].role.as_ref().map_or(Time::NEVER, Role::next_deadline);
+        let due = self.participants[of].role.as_mut().map_or(Time::NEVER, |role| role.face().next_deadline());
         if due != Time::NEVER {
             self.events.push(due.max(self.now), What::Timer { of });
         }

@@ -3,7 +3,7 @@ use crate::commands::register::Publisher;
 use crate::steps::process::tests::{Alone, NOW, broker, stand_by};
 use crate::store::queue::JobKind;
 use crate::store::ring::SlotFlags;
-use contract::{Span, StreamId};
+use contract::{Span, StreamId, Ticket};
 use wire::{LinkId, Message, MessageFlags};
 
 fn rule(filter: &str, contract: Contract) -> TopicRule {
@@ -197,19 +197,17 @@ fn what_waits_to_be_copied_is_copied_when_its_contract_changes() {
     };
     // As if they had been planned lazily, but for one that has been copied.
     assert_eq!(jobs(&mut broker), 3);
-    let ticket = broker.flow.store.table.stream(StreamId(0)).unwrap().ring.find(1).unwrap();
-    broker
-        .flow
-        .store
-        .table
-        .stream_mut(StreamId(0))
-        .unwrap()
-        .ring
-        .slot_mut(ticket)
-        .unwrap()
-        .set(SlotFlags::REPLICATED);
+    mark_copied(&mut broker, 1);
     broker.change_topics(NOW, vec![rule("a", contract.deadline(Span::millis(19)))], &mut out).unwrap();
     assert_eq!(jobs(&mut broker), 2);
+}
+
+/// As if the backup had a copy of a message of the first stream.
+fn mark_copied(broker: &mut Broker, seq: u64) -> Ticket {
+    let ring = &mut broker.flow.store.table.stream_mut(StreamId(0)).unwrap().ring;
+    let ticket = ring.find(seq).unwrap();
+    ring.slot_mut(ticket).unwrap().set(SlotFlags::REPLICATED);
+    ticket
 }
 
 /// Of one that needs no copies the backup may have some, and is to hear when they are not needed.
@@ -218,17 +216,7 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
     assert!(!broker.flow.store.table.pair(StreamId(0)).unwrap().1.plan.replicate);
     store(&mut broker, &mut out, StreamId(0), 0, b"x");
-    let ticket = broker.flow.store.table.stream(StreamId(0)).unwrap().ring.find(0).unwrap();
-    broker
-        .flow
-        .store
-        .table
-        .stream_mut(StreamId(0))
-        .unwrap()
-        .ring
-        .slot_mut(ticket)
-        .unwrap()
-        .set(SlotFlags::REPLICATED);
+    let ticket = mark_copied(&mut broker, 0);
     broker.steps().copy_again(StreamId(0));
     let slot = broker.flow.store.table.stream(StreamId(0)).unwrap().ring.slot(ticket).unwrap();
     assert!(slot.flags.has(SlotFlags::REPLICATED));

@@ -128,6 +128,12 @@ fn ring(broker: &mut Broker, index: StreamId) -> &mut crate::store::ring::Ring {
     &mut broker.flow.store.table.stream_mut(index).unwrap().ring
 }
 
+/// The stream of a topic that has one.
+fn made_of(broker: &Broker, topic: &str) -> StreamId {
+    let table = &broker.flow.store.table;
+    table.topic(table.find_topic(topic).unwrap()).unwrap().streams[0]
+}
+
 #[test]
 fn rings_grow_for_operators_that_come_later_and_keep_what_they_have() {
     let (mut broker, mut out) = (broker(|_| {}), Alone::default());
@@ -280,25 +286,13 @@ fn streams_of_results_that_the_other_broker_ends_are_not_taken_for_those_that_co
     }
     // As when it stands by and the primary retires them.
     for topic in ["x", "y", "z"] {
-        let made = broker
-            .flow
-            .store
-            .table
-            .topic(broker.flow.store.table.find_topic(topic).unwrap())
-            .unwrap()
-            .streams[0];
+        let made = made_of(&broker, topic);
         broker.drop_stream(made, &mut out);
     }
     // The last place is the first to be taken again, at once.
     for (output, topic) in [(0, "x"), (1, "y"), (2, "z")] {
         assert!(broker.publish_result(NOW, &result(index, output, topic), &mut out), "on {topic}");
-        let made = broker
-            .flow
-            .store
-            .table
-            .topic(broker.flow.store.table.find_topic(topic).unwrap())
-            .unwrap()
-            .streams[0];
+        let made = made_of(&broker, topic);
         let ring = ring(&mut broker, made);
         let carried: Vec<_> = ring.tickets().filter_map(|ticket| Some(ring.message(ticket)?.1)).collect();
         assert_eq!(carried, [topic.as_bytes()]);
