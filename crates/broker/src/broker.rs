@@ -4,6 +4,7 @@ mod carry;
 
 use crate::commands::Promises;
 use crate::commands::guests::CLIENT_ROWS;
+use crate::commands::sites::Interest;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, Tasks, UNITS_PER_SLICE};
 use crate::housekeeping::House;
 use crate::membership::Membership;
@@ -62,6 +63,7 @@ pub struct Broker {
     pub(crate) membership: Membership,
     pub(crate) promises: Promises,
     pub(crate) tasks: Tasks,
+    pub(crate) interest: Interest,
     pub(crate) silences: Silences,
     pub(crate) house: House,
 }
@@ -84,6 +86,7 @@ impl Broker {
             membership: Membership::new(&settings),
             promises: Promises::new(&settings),
             tasks: Tasks::default(),
+            interest: Interest::default(),
             silences: Silences::default(),
             house: House::new(now),
             settings,
@@ -320,10 +323,14 @@ impl Broker {
     /// Something else than data from a client.
     fn client_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         match frame {
-            Frame::Register(_) | Frame::Subscribe { .. } if self.may_only_ask(from) => {
+            Frame::Register(_) | Frame::Subscribe { .. } | Frame::Carry(_) | Frame::AskInterest
+                if self.may_only_ask(from) =>
+            {
                 self.expel(from, FarewellReason::Limit, CROWDED, out);
             }
             Frame::Register(register) => self.register(now, from, &register, out),
+            Frame::Carry(carry) => self.carry(now, from, &carry, out),
+            Frame::AskInterest => self.ask_interest(now, from, out),
             Frame::Unregister { stream } => self.unregister(now, from, stream, out),
             Frame::Subscribe { number, needs, filter } => {
                 self.subscribe(now, from, number, needs, filter, out);
@@ -629,6 +636,7 @@ impl Broker {
                 self.carry_out(now, decision, out);
             }
             Party::Client { session } => {
+                self.interest.forget(link);
                 let streams: Vec<StreamId> = gone.numbers.streams().collect();
                 if !streams.is_empty() {
                     self.begin(now, Task::Orphan { link, streams, since: now }, out);

@@ -14,6 +14,7 @@ pub(crate) mod implied;
 pub(crate) mod needs;
 pub(crate) mod register;
 pub(crate) mod rules;
+pub(crate) mod sites;
 pub(crate) mod subscribe;
 pub(crate) mod tasks;
 

@@ -15,6 +15,7 @@ pub use commands::counting::Unkept;
 pub use commands::implied::without_contract;
 pub use commands::needs::Other;
 pub use commands::rules::Changed;
+pub use commands::sites::Others;
 pub use commands::tasks::UNITS_PER_SLICE;
 pub use membership::liveness::{Hearing, Liveness};
 pub use membership::reign::Beginning;

@@ -27,7 +27,8 @@ fn site() -> Site {
         "[brokers.b]\nhttp = \"none\"\n",
         1,
     ) + &format!(
-        "[security]\nusers = {users:?}\npair_secret_file = {secret:?}\n[store]\nfolder = {:?}\n",
+        "[security]\nusers = {users:?}\npair_secret_file = {secret:?}\n[site]\nname = \"here\"\n[routers.r1]\naddress = \"127.0.0.1:1\"\n\
+         [store]\nfolder = {:?}\n",
         site.folder.path("store")
     );
     std::fs::write(&site.config, text).unwrap();
@@ -35,7 +36,7 @@ fn site() -> Site {
 }
 
 /// Losses that end a broker.
-const ENDING: [&str; 12] = [
+const ENDING: [&str; 14] = [
     "log",
     "log:error:300",
     "control",
@@ -48,6 +49,8 @@ const ENDING: [&str; 12] = [
     "operators-0",
     "watchdog",
     "watchdog:error",
+    "uplink",
+    "uplink:error:300",
 ];
 
 #[test]

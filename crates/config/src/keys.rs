@@ -180,6 +180,18 @@ keys! {
         SECURITY_PASSWORDS_REMEMBERED: usize = key("security.passwords_remembered", integer(0, 1_000_000), "16384", "Logins that are remembered as right, so that clients that connect again need not wait.");
         SECURITY_PASSWORD_MEMORY: Span = key("security.password_memory", duration(), "\"15min\"", "How long they are remembered.");
         SECURITY_PAIR_SECRET_FILE: Option<PathBuf> = key("security.pair_secret_file", path(), "\"\"", "A file with a secret of at least 16 bytes in its first line, the same on both brokers, by which they know each other. Required for a pair with security.users. It is sent as it is: put the link between the brokers on a network of its own.");
+        SITE_NAME: Option<String> = key("site.name", user(), "\"\"", "The name of this site, which no other site has. With it, and with [routers.*], the broker that reigns joins the site to others; see sites.md. Empty: the site stands alone.");
+        SITE_SHARE: Vec<TopicFilter> = key("site.share", filters(), "[\"#\"]", "Topics that may leave the site. They do where another site wants them, and only then.");
+        SITE_WANT: Vec<TopicFilter> = key("site.want", filters(), "[\"#\"]", "Topics of other sites that may come. They do where somebody here subscribes them.");
+        SITE_USER: Option<String> = key("site.user", user(), "\"\"", "Who the uplink is at this site's own brokers, where they have users. It needs the rights to publish, subscribe and give contracts on what is shared and wanted, and `admin sites`.");
+        SITE_PASSWORD_FILE: Option<PathBuf> = key("site.password_file", path(), "\"\"", "A file with that user's password in its first line.");
+        UPLINK_USER: Option<String> = key("uplink.user", user(), "\"\"", "Who the site is at routers, where they have users. It needs the same rights there: to publish below its own name, and to subscribe below those of others.");
+        UPLINK_PASSWORD_FILE: Option<PathBuf> = key("uplink.password_file", path(), "\"\"", "A file with that user's password in its first line.");
+        UPLINK_TLS: Option<bool> = key("uplink.tls", switch_or_auto(), "\"auto\"", "Whether routers are spoken to over TLS, with tls.certificate and tls.key. auto: where tls.ca is given.");
+        UPLINK_LINK: Option<LinkClass> = key("uplink.link", link(), "\"cloud\"", "The link class by which routers reckon the way to this site.");
+        UPLINK_RETAIN: u32 = key("uplink.retain", integer(0, 65_536), "0", "How many messages of each stream are retained at least, to be sent again when a router fails. 0: as many as the contract says.");
+        ROUTERS_ADDRESS: Option<Place> = key("routers.*.address", address(), "", "Where a router is reached: the `clients` of its broker, or `clients_tls` with uplink.tls.");
+        ROUTERS_PARTNER: Option<Place> = key("routers.*.partner", address_or_none(), "\"none\"", "The same of the other broker, where the router is a pair.");
         CLIENT_USER: Option<String> = key("client.user", user(), "\"\"", "Who the commands are that connect to brokers (pub, sub, status and so on); --user wins. Empty: nobody, which brokers with users call `anonymous`.");
         CLIENT_PASSWORD_FILE: Option<PathBuf> = key("client.password_file", path(), "\"\"", "A file with that user's password in its first line. The environment variable VERGE_PASSWORD wins over it, and --password-file over both.");
     }

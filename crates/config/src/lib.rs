@@ -11,6 +11,7 @@ mod problems;
 mod processing;
 pub mod schema;
 mod security;
+mod site;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod typed;
@@ -35,6 +36,7 @@ pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 use schema::{KEYS, Repeated};
 pub use security::{ClientConfig, SecurityConfig};
+pub use site::{Login, ROUTERS_MAX, RouterAddress, SiteConfig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -180,6 +182,8 @@ pub struct Config {
     pub security: SecurityConfig,
     /// What commands use as clients.
     pub client: ClientConfig,
+    /// What joins the site to others, if anything does.
+    pub site: Option<SiteConfig>,
     /// Sets up the operators.
     pub kinds: Arc<Kinds>,
     /// Every effective value as it would be written, with where it came from.
@@ -332,7 +336,7 @@ impl Understanding {
             names.dedup();
             names
         };
-        let named = ["brokers", "link", "kv.nodes"].map(|section| (section, names(section)));
+        let named = ["brokers", "link", "kv.nodes", "routers"].map(|section| (section, names(section)));
         for key in KEYS {
             let Some((section, name)) = key.path.split_once(".*.") else {
                 self.defaults(&[(key.path, key.default)]);
@@ -440,6 +444,7 @@ impl Understanding {
             kv: self.kv(),
             security: self.security(),
             client: self.client(),
+            site: self.site(),
             kinds: Arc::default(),
             topics,
             links,
@@ -679,6 +684,7 @@ impl Understanding {
     /// Values that contradict each other; both keys are named.
     fn check_relations(&mut self, config: &Config) {
         self.check_listeners(config);
+        self.check_site(config);
         let detection = &config.detection;
         let detected = detection.poll * u64::from(detection.misses + 1) + detection.connect;
         if detected > config.delays.failover {

@@ -42,6 +42,8 @@ pub enum Kind {
     Integers,
     /// A topic filter.
     Filter,
+    /// Topic filters.
+    Filters,
     /// A number of losses, or `unbounded`.
     Loss,
     /// The name of a link class.
@@ -94,6 +96,7 @@ impl Kind {
             Kind::Switch => "true or false".to_owned(),
             Kind::SwitchOrAuto => "true, false or \"auto\"".to_owned(),
             Kind::Integers => "list of whole numbers".to_owned(),
+            Kind::Filters => "list of topic filters, such as [\"turbine/#\"]".to_owned(),
             Kind::Filter => "topic filter, such as \"turbine/+/speed\"".to_owned(),
             Kind::Loss => "whole number, or \"unbounded\"".to_owned(),
             Kind::Link => "name of a link class".to_owned(),

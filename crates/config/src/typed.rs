@@ -259,6 +259,13 @@ pub(crate) const fn filter() -> Takes<Option<TopicFilter>> {
     })
 }
 
+pub(crate) const fn filters() -> Takes<Vec<TopicFilter>> {
+    takes(Kind::Filters, |value| match value {
+        Value::Filters(filters) => Some(filters.clone()),
+        _ => None,
+    })
+}
+
 pub(crate) const fn loss() -> Takes<Option<Loss>> {
     takes(Kind::Loss, |value| match value {
         Value::Loss(loss) => Some(Some(*loss)),

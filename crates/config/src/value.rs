@@ -92,6 +92,8 @@ pub enum Value {
     Integers(Vec<i64>),
     /// A topic filter.
     Filter(TopicFilter),
+    /// Topic filters.
+    Filters(Vec<TopicFilter>),
     /// A loss bound.
     Loss(Loss),
     /// A link class.
@@ -199,6 +201,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             };
             items.iter().map(number).collect::<Option<Vec<_>>>().map(Value::Integers).ok_or_else(expected)
         }
+        (Kind::Filters, raw) => filters(raw).unwrap_or_else(|| Err(expected())),
         (Kind::Filter, Raw::Text(text)) => {
             text.parse().map(Value::Filter).map_err(|error: contract::TopicError| error.to_string())
         }
@@ -220,6 +223,12 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         }
         _ => Err(expected()),
     }
+}
+
+/// Topic filters; `None` for something else.
+fn filters(raw: &Raw) -> Option<Result<Value, String>> {
+    let one = |text: &String| text.parse().map_err(|error: contract::TopicError| error.to_string());
+    Some(words(raw)?.iter().map(one).collect::<Result<_, _>>().map(Value::Filters))
 }
 
 /// Understands what lanes of the key-value store have; `None` for something else than the key takes.

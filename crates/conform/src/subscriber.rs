@@ -57,8 +57,9 @@ impl Story<'_> {
 
     fn announce(&mut self, broker: usize, stream: u32, incarnation: u64, next_seq: u64) {
         let contract = Contract::every(Span::millis(50)).deadline(Span::secs(10)).retain(3);
-        let (gapless, class, topic, publisher) = (true, 0, TOPIC, "somebody");
-        let announce = Announce { stream, incarnation, next_seq, contract, gapless, class, topic, publisher };
+        let (gapless, class, topic, publisher, origin) = (true, 0, TOPIC, "somebody", "");
+        let announce =
+            Announce { stream, incarnation, next_seq, contract, gapless, class, topic, publisher, origin };
         self.stage.send(broker, &Frame::Announce(announce));
     }
 

@@ -21,11 +21,14 @@ pub struct Needs {
     pub link: Option<LinkClass>,
     /// Nothing is promised to it: it is served after everybody else, and gets the newest of what there is time for. It needs nothing else then.
     pub best_effort: bool,
+    /// It says itself when it has a message, since it hands it on: until then the message counts as not dispatched, unless any number may be lost.
+    pub confirm: bool,
 }
 
 impl Needs {
     /// Nothing beyond the contract.
-    pub const NONE: Needs = Needs { deadline: None, loss: None, link: None, best_effort: false };
+    pub const NONE: Needs =
+        Needs { deadline: None, loss: None, link: None, best_effort: false, confirm: false };
 
     /// To be served when nobody waits to whom anything is promised.
     pub const BEST_EFFORT: Needs = Needs { best_effort: true, ..Needs::NONE };
@@ -68,6 +71,7 @@ impl fmt::Display for Needs {
             self.loss.map(|most| format!("loss {most}")),
             self.link.map(|link| format!("link {link}")),
             self.best_effort.then(|| "best effort".to_owned()),
+            self.confirm.then(|| "confirmation".to_owned()),
         ];
         f.write_str(&terms.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
@@ -85,18 +89,20 @@ impl Links {
         let base = way(contract.link)?;
         // `D - ΔBS`, of whoever has least.
         let (mut spare, mut loss) = (contract.deadline - base, contract.loss);
+        let mut confirm = contract.confirm;
         for needs in needs {
             let own = needs.of(contract);
             let way = way(own.link)?;
             spare = spare.min(if own.deadline.is_forever() { Span::FOREVER } else { own.deadline - way });
             loss = loss.min(own.loss);
+            confirm |= needs.confirm && own.loss != Loss::Unbounded;
         }
         let deadline = if contract.deadline.is_forever() && spare == contract.deadline - base {
             contract.deadline
         } else {
             spare + base
         };
-        Ok(Contract { deadline, loss, ..*contract })
+        Ok(Contract { deadline, loss, confirm, ..*contract })
     }
 }
 
@@ -120,6 +126,7 @@ mod tests {
             loss,
             link,
             best_effort: false,
+            confirm: false,
         })
     }
 

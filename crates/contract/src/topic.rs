@@ -170,6 +170,37 @@ impl TopicFilter {
         levels.next().is_none()
     }
 
+    /// The filter that means what both mean; `None` where no topic is meant by both.
+    pub fn common(&self, other: &TopicFilter) -> Option<TopicFilter> {
+        let (mut ours, mut theirs) =
+            (self.as_str().split('/').peekable(), other.as_str().split('/').peekable());
+        let reserved = |level: Option<&&str>| level.is_some_and(|level| level.starts_with('$'));
+        let any = |level: Option<&&str>| matches!(level, Some(&("+" | "#")));
+        if any(ours.peek()) && reserved(theirs.peek()) || any(theirs.peek()) && reserved(ours.peek()) {
+            return None;
+        }
+        let mut levels: Vec<&str> = Vec::new();
+        loop {
+            match (ours.peek().copied(), theirs.peek().copied()) {
+                (None, None) => break,
+                (Some("#"), _) => {
+                    levels.extend(theirs);
+                    break;
+                }
+                (_, Some("#")) => {
+                    levels.extend(ours);
+                    break;
+                }
+                (Some("+"), Some(level)) | (Some(level), Some("+")) => levels.push(level),
+                (Some(level), Some(same)) if level == same => levels.push(level),
+                _ => return None,
+            }
+            ours.next();
+            theirs.next();
+        }
+        levels.join("/").parse().ok()
+    }
+
     /// Whether it means every topic that `other` means.
     pub fn covers(&self, other: &TopicFilter) -> bool {
         if other.0.starts_with('$') && self.0.starts_with(['+', '#']) {
@@ -276,7 +307,7 @@ mod tests {
     }
 
     proptest! {
-        /// A filter covers another exactly if it matches whatever the other matches, names of one level more included.
+        /// What two filters have in common means what both mean. And a filter covers another exactly if it matches whatever the other matches, names of one level more included.
         #[test]
         fn a_filter_covers_another_if_it_means_all_of_its_topics(
             left in prop::collection::vec(prop::sample::select(vec!["a", "b", "+", "$s"]), 1..4),
@@ -298,6 +329,12 @@ mod tests {
             }
             let all = names.iter().flatten().filter(|name| right.matches(name)).all(|name| left.matches(name));
             prop_assert_eq!(left.covers(&right), all, "{} and {}", left, right);
+            let both = left.common(&right);
+            for name in names.iter().flatten() {
+                let meant = both.as_ref().is_some_and(|both| both.matches(name));
+                let by_both = left.matches(name) && right.matches(name);
+                prop_assert_eq!(meant, by_both, "{} and {}: {:?} for {}", left, right, both, name);
+            }
         }
     }
 

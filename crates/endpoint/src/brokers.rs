@@ -2,7 +2,7 @@
 
 use crate::clock::Comparison;
 use contract::{NodeId, Reign, Span, Time};
-use wire::{Hello, LinkId, PeerIndex, Standing};
+use wire::{Hello, Knows, LinkId, PeerIndex, Secret, Standing};
 
 /// Who has been of another reign for so many polls is of another pair: 3 s with the usual settings.
 const APART_POLLS: u64 = 30;
@@ -60,6 +60,29 @@ pub(crate) struct BrokerLink {
     pub(crate) is_apart: bool,
     /// The application knows why the present connection ends.
     pub(crate) told: bool,
+    /// What it greeted with, where that counts only once its clock is known.
+    pub(crate) awaits_clock: Option<Greeting>,
+}
+
+/// What is kept of a broker's greeting.
+#[derive(Clone, Copy)]
+pub(crate) struct Greeting {
+    standing: Standing,
+    reign: Reign,
+    node: NodeId,
+}
+
+impl Greeting {
+    pub(crate) fn of(hello: &Hello<'_>) -> Greeting {
+        Greeting { standing: hello.standing, reign: hello.reign, node: hello.node }
+    }
+
+    /// The greeting, as far as it is looked at.
+    pub(crate) fn hello(&self) -> Hello<'static> {
+        let Greeting { standing, reign, node } = *self;
+        let (name, user, password, knows) = ("", "", Secret(""), Knows::NOTHING);
+        Hello { standing, prefers_to_reign: false, reign, node, incarnation: 0, name, user, password, knows }
+    }
 }
 
 impl BrokerLink {
@@ -83,6 +106,7 @@ impl BrokerLink {
             apart_from: None,
             is_apart: false,
             told: false,
+            awaits_clock: None,
         }
     }
 
@@ -163,6 +187,11 @@ impl BrokerLink {
     /// None of the broker's numbers means this stream of ours any more.
     pub(crate) fn unbind(&mut self, stream: u32) {
         self.numbers.iter_mut().filter(|bound| **bound == stream).for_each(|bound| *bound = NO_STREAM);
+    }
+
+    /// The number of the last poll.
+    pub(crate) fn polled(&self) -> u64 {
+        self.poll_number
     }
 
     /// The number of a poll out of turn, whose answer somebody waits for.

@@ -10,11 +10,11 @@
 //! What it refuses of a lower epoch is authority: nothing is published there. Messages that a deposed primary had
 //! already sent are data like any other; they are taken, and duplicates are dropped.
 
-use crate::brokers::{BrokerLink, Connection};
+use crate::brokers::{BrokerLink, Connection, Greeting};
 use crate::clock::Comparison;
 use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError};
 use crate::settings::{BROKERS_MAX, Settings};
-use crate::subscription::{Delivery, Inbound, StreamAccount, Subscription};
+use crate::subscription::{Confirmation, Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
 use crate::witness::{TROUBLES_MAX, Untold, Witness, certain};
 use contract::{Contract, Filters, Mutant, Needs, NodeId, Reign, Span, Time, TopicFilter, names};
@@ -23,9 +23,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{
-    Announce, ClockDifference, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId, Mark,
-    MarkKind, Message, MessageFlags, MessageKind, Messages, PROTOCOL_VERSION, PeerIndex, Register, Secret,
-    Shortfall, Standing, Verdict,
+    Announce, Carry, ClockDifference, Effects, Farewell, FarewellReason, Frame, Hello, LinkChange, LinkId,
+    Mark, MarkKind, Message, MessageFlags, MessageKind, Messages, PROTOCOL_VERSION, PeerIndex, Register,
+    Secret, Shortfall, Standing, Verdict,
 };
 
 /// Whom an endpoint follows.
@@ -104,6 +104,10 @@ pub trait Outputs: Effects {
     fn unfit(&mut self, broker: PeerIndex, why: &Unfit);
     /// A broker dropped messages for this client, which reads slower than its topics publish.
     fn fell_short(&mut self, broker: PeerIndex, shortfall: &Shortfall);
+    /// A message of a stream came again, and has to be confirmed all the same.
+    fn repeated(&mut self, stream: u32, confirmation: Confirmation);
+    /// The primary carries a stream no longer, by the number in [`Delivery`].
+    fn retired(&mut self, stream: u32);
     /// A broker answered a request for status or handover, or a question of [`Endpoint::ask`].
     fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>);
 }
@@ -111,17 +115,17 @@ pub trait Outputs: Effects {
 /// A question to a primary; see [`Endpoint::ask`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
-    broker: usize,
-    link: LinkId,
-    number: u64,
+    pub(crate) broker: usize,
+    pub(crate) link: LinkId,
+    pub(crate) number: u64,
 }
 
 /// A client of a pair of brokers: publishers, subscribers, or both.
 #[derive(Clone)]
 pub struct Endpoint {
-    settings: Settings,
+    pub(crate) settings: Settings,
     /// The links to the brokers, as many as are known; and from [`BROKERS_MAX`] on, the ways through each of them.
-    brokers: Vec<BrokerLink>,
+    pub(crate) brokers: Vec<BrokerLink>,
     /// When a way that is no longer needed is closed, if the broker has not done so.
     retire_way_at: Time,
     /// The highest reign heard of.
@@ -130,11 +134,11 @@ pub struct Endpoint {
     /// Until when the primary is followed although it stands by for another; see [`Endpoint::follow_forwarder`].
     forwards_until: Time,
     /// How many primaries there have been; see the module's words.
-    succession: u64,
+    pub(crate) succession: u64,
     orphaned_since: Time,
-    publications: Vec<Option<Publication>>,
+    pub(crate) publications: Vec<Option<Publication>>,
     /// Numbers of publications and subscriptions that have ended.
-    free: [BinaryHeap<Reverse<u32>>; 2],
+    pub(crate) free: [BinaryHeap<Reverse<u32>>; 2],
     published_topics: BTreeSet<Box<str>>,
     /// Publications so far, ended ones included.
     advertised: u64,
@@ -143,7 +147,7 @@ pub struct Endpoint {
     subscriptions: Vec<Option<Subscription>>,
     /// Those by filter.
     by_filter: Filters<Vec<u32>>,
-    inbound: Vec<Inbound>,
+    pub(crate) inbound: Vec<Inbound>,
     by_name: BTreeMap<(Box<str>, Box<str>), u32>,
     /// The streams of each topic.
     by_topic: BTreeMap<Box<str>, Vec<u32>>,
@@ -151,7 +155,7 @@ pub struct Endpoint {
 }
 
 /// Places of [`Endpoint::free`].
-const PUBLICATIONS: usize = 0;
+pub(crate) const PUBLICATIONS: usize = 0;
 const SUBSCRIPTIONS: usize = 1;
 
 impl Endpoint {
@@ -343,7 +347,7 @@ impl Endpoint {
             if out.backlog(link) > self.settings.limits.backlog_bytes {
                 return Err(PublishError::Overloaded);
             }
-            publication.bring_up_to_date(number, broker, link, Some(self.succession), out);
+            publication.bring_up_to_date(number, broker, link, (Some(self.succession), Span::ZERO), out);
         }
         let stated = publication.size();
         if stated != 0 && payload.len() > stated {
@@ -403,6 +407,10 @@ impl Endpoint {
         let number = place(&mut self.subscriptions, &mut self.free[SUBSCRIPTIONS], subscription, limit)?;
         self.by_filter.change(filter.as_str(), |numbers| numbers.push(number));
         self.each_inbound(filter, |inbound| {
+            if inbound.subscriptions.is_empty() {
+                // What was published while nobody here wanted it is nobody's loss.
+                inbound.tally.resume();
+            }
             inbound.subscriptions.push(number);
             inbound.due = inbound.due.min(needs.of(&inbound.contract).deadline);
         });
@@ -450,6 +458,23 @@ impl Endpoint {
     /// The streams received so far, with their accounts.
     pub fn streams(&self) -> impl Iterator<Item = StreamAccount<'_>> {
         self.inbound.iter().map(Inbound::account)
+    }
+
+    /// A stream that is received, by the number in [`Delivery`].
+    pub fn stream(&self, stream: u32) -> Option<StreamAccount<'_>> {
+        self.inbound.get(stream as usize).map(Inbound::account)
+    }
+
+    /// Which life of a stream is received.
+    pub fn life(&self, stream: u32) -> Option<u64> {
+        self.inbound.get(stream as usize).map(|inbound| inbound.incarnation)
+    }
+
+    /// What is retained of a publication, the oldest first: number, creation, payload.
+    pub fn retained(&self, publication: u32) -> impl Iterator<Item = (u64, Time, &[u8])> {
+        let publication = self.publications.get(publication as usize).and_then(Option::as_ref);
+        let kept = publication.map(|publication| publication.retention.iter());
+        kept.into_iter().flatten().map(|kept| (kept.seq, kept.created, &*kept.payload))
     }
 
     /// Judges the gaps whose time is over, also of streams on which nothing comes any more.
@@ -539,11 +564,7 @@ impl Endpoint {
                 self.elect(now, out);
             }
             Frame::Announce(announce) => self.learn(now, index, &announce, self.primary == Some(broker)),
-            Frame::Retire { stream } => {
-                if (stream as usize) < self.settings.limits.streams {
-                    self.brokers[index].bind(stream, None);
-                }
-            }
+            Frame::Retire { stream } => self.unlearn(index, stream, out),
             Frame::Unregister { stream } => self.register_again(index, stream, out),
             Frame::Verdict(verdict) => self.judge(broker, &verdict, out),
             Frame::Subscribed { number, admitted, reigns, text } => {
@@ -564,7 +585,9 @@ impl Endpoint {
                     publication.untaken_for.push_str(text);
                 }
             }
-            Frame::ClockReply { sent, clock } => self.brokers[index].clock.take(sent, clock, now),
+            Frame::ClockReply { sent, clock } => self.compare_clocks(now, index, from, (sent, clock), out),
+            Frame::Interest { .. } if self.primary == Some(broker) => out.answered(broker, &frame),
+            Frame::Interest { .. } => {}
             Frame::NodeStatus(_)
             | Frame::LevelStatuses(_)
             | Frame::OperatorStatuses(_)
@@ -578,6 +601,9 @@ impl Endpoint {
                 self.brokers[index].told = true;
                 if self.brokers[index].up().is_none() {
                     self.brokers[index].rest = rest_after(farewell.reason);
+                } else if self.settings.crosses && farewell.reason == FarewellReason::Replaced {
+                    // Two that take the name from each other again and again would help nobody.
+                    self.brokers[index].rest = REPLACED_REST;
                 }
                 if self.is_direct(broker) || !self.follows_directly() {
                     out.dismissed(self.behind(index), &farewell);
@@ -768,6 +794,14 @@ impl Endpoint {
         self.primary.is_some_and(|primary| self.is_direct(primary))
     }
 
+    /// Leaves all brokers to another process that goes on under its name, so that its streams and subscriptions stay.
+    pub fn give_way(&mut self, out: &mut impl Outputs) {
+        for link in self.brokers.iter().filter_map(BrokerLink::link) {
+            let text = "another process goes on under this name";
+            out.close(link, &Farewell { reason: FarewellReason::Replaced, text });
+        }
+    }
+
     /// Says farewell to all brokers.
     pub fn say_farewell(&mut self, out: &mut impl Outputs) {
         for link in self.brokers.iter().filter_map(BrokerLink::link) {
@@ -775,11 +809,11 @@ impl Endpoint {
         }
     }
 
-    fn broker_of(&self, link: LinkId) -> Option<usize> {
+    pub(crate) fn broker_of(&self, link: LinkId) -> Option<usize> {
         self.brokers.iter().position(|broker| broker.link() == Some(link))
     }
 
-    fn primary_link(&self) -> Option<(usize, LinkId)> {
+    pub(crate) fn primary_link(&self) -> Option<(usize, LinkId)> {
         let index = usize::from(self.primary?.0);
         Some((index, self.brokers.get(index)?.up()?))
     }
@@ -818,6 +852,10 @@ impl Endpoint {
         }
         if index < BROKERS_MAX {
             self.leave_other_addresses(index, hello.node, out);
+        }
+        if self.settings.translates && self.brokers[index].clock.known().is_none() {
+            self.brokers[index].awaits_clock = Some(Greeting::of(hello));
+            return out.send(link, &Frame::ClockRequest { sent: now, known: None });
         }
         self.brokers[index].greeted(now, link, hello);
         self.catch_up[index] = 0;
@@ -907,6 +945,9 @@ impl Endpoint {
     /// which this broker could not take note before.
     fn ask_again(&mut self, broker: usize, out: &mut impl Outputs) {
         let Some(link) = self.brokers[broker].up() else { return };
+        if self.settings.crosses {
+            out.send(link, &Frame::AskInterest);
+        }
         let bit = 1 << broker;
         for (number, subscription) in self.subscriptions.iter_mut().enumerate() {
             let missing = |known: &&mut Subscription| !known.answered || known.declined & bit != 0;
@@ -928,15 +969,16 @@ impl Endpoint {
     fn catch_up(&mut self, out: &mut impl Outputs) {
         let room = self.settings.limits.catch_up_bytes;
         let primary = self.primary_link().map(|(index, _)| index);
-        for (index, broker) in self.brokers.iter().enumerate() {
-            let Some(link) = broker.up() else { continue };
+        for index in 0..self.brokers.len() {
+            let Some(link) = self.brokers[index].up() else { continue };
             let succession = (primary == Some(index)).then_some(self.succession);
-            let next = &mut self.catch_up[index];
-            while *next < self.publications.len() && out.backlog(link) < room {
-                if let Some(publication) = &mut self.publications[*next] {
-                    publication.bring_up_to_date(*next as u32, index, link, succession, out);
+            let shift = self.shift(index);
+            while self.catch_up[index] < self.publications.len() && out.backlog(link) < room {
+                let next = self.catch_up[index];
+                if let Some(publication) = &mut self.publications[next] {
+                    publication.bring_up_to_date(next as u32, index, link, (succession, shift), out);
                 }
-                *next += 1;
+                self.catch_up[index] += 1;
             }
         }
     }
@@ -950,7 +992,7 @@ impl Endpoint {
     }
 
     /// Tells one broker of one publication: at once, where it is told of all others, and in its turn otherwise.
-    fn catch_up_with(&mut self, broker: usize, number: u32, out: &mut impl Outputs) {
+    pub(crate) fn catch_up_with(&mut self, broker: usize, number: u32, out: &mut impl Outputs) {
         let Some(link) = self.brokers[broker].up() else { return };
         let index = number as usize;
         // A place that is new is told in its turn, which is the next.
@@ -961,8 +1003,9 @@ impl Endpoint {
         }
         let succession =
             (self.primary_link().map(|(index, _)| index) == Some(broker)).then_some(self.succession);
+        let shift = self.shift(broker);
         if let Some(Some(publication)) = self.publications.get_mut(index) {
-            publication.bring_up_to_date(number, broker, link, succession, out);
+            publication.bring_up_to_date(number, broker, link, (succession, shift), out);
         }
     }
 
@@ -1062,6 +1105,7 @@ impl Endpoint {
                 let mut inbound = Inbound {
                     topic: announce.topic.into(),
                     publisher: announce.publisher.into(),
+                    origin: announce.origin.into(),
                     incarnation: announce.incarnation,
                     contract: announce.contract,
                     due: announce.contract.deadline,
@@ -1081,6 +1125,32 @@ impl Endpoint {
         self.brokers[broker].bind(announce.stream, Some(index));
     }
 
+    /// A broker's number means no stream any more.
+    fn unlearn(&mut self, broker: usize, stream: u32, out: &mut impl Outputs) {
+        if (stream as usize) >= self.settings.limits.streams {
+            return;
+        }
+        let follows = self.primary == Some(PeerIndex(broker as u8));
+        let ended = self.brokers[broker].stream(stream).filter(|_| follows);
+        self.brokers[broker].bind(stream, None);
+        ended.into_iter().for_each(|stream| out.retired(stream));
+    }
+
+    /// A broker has said what its clock shows. Where its greeting waited for that, it counts now.
+    fn compare_clocks(
+        &mut self,
+        now: Time,
+        broker: usize,
+        link: LinkId,
+        (sent, clock): (Time, Time),
+        out: &mut impl Outputs,
+    ) {
+        self.brokers[broker].clock.take(sent, clock, now);
+        if let Some(greeting) = self.brokers[broker].awaits_clock.take() {
+            self.welcome(now, broker, link, &greeting.hello(), out);
+        }
+    }
+
     fn receive(
         &mut self,
         now: Time,
@@ -1090,10 +1160,14 @@ impl Endpoint {
         out: &mut impl Outputs,
     ) {
         let too_long = certain(self.brokers[broker].clock.known());
+        let shift = self.shift(broker);
         for message in messages {
             let Some(index) = self.brokers[broker].stream(message.stream) else { continue };
-            if message.flags.contains(MessageFlags::CONFIRM) {
-                out.send_mark(from, MarkKind::Confirm, Mark { stream: message.stream, seq: message.seq });
+            let mark = Mark { stream: message.stream, seq: message.seq };
+            let asks = message.flags.contains(MessageFlags::CONFIRM);
+            let confirmation = (asks && self.settings.hands_on).then_some(Confirmation { link: from, mark });
+            if asks && confirmation.is_none() {
+                out.send_mark(from, MarkKind::Confirm, mark);
             }
             let inbound = &mut self.inbound[index as usize];
             let settle = self.settings.settle(&inbound.contract);
@@ -1101,8 +1175,12 @@ impl Endpoint {
             if inbound.tally.has_untold() {
                 self.witness.list(now, index, inbound);
             }
-            let Arrival::Fresh { reordered } = arrival else { continue };
-            let latency = now.since(message.created);
+            let Arrival::Fresh { reordered } = arrival else {
+                confirmation.into_iter().for_each(|confirmation| out.repeated(index, confirmation));
+                continue;
+            };
+            let created = message.created - shift;
+            let latency = now.since(created);
             if !message.flags.contains(MessageFlags::RESEND) {
                 self.witness.sees(now, index, inbound, (latency - too_long).max(Span::ZERO));
             }
@@ -1112,7 +1190,7 @@ impl Endpoint {
                 topic: &inbound.topic,
                 publisher: &inbound.publisher,
                 seq: message.seq,
-                created: message.created,
+                created,
                 latency,
                 late,
                 reordered,
@@ -1123,6 +1201,7 @@ impl Endpoint {
                 tally: &inbound.tally,
                 stream: index,
                 subscriptions: &inbound.subscriptions,
+                confirmation,
             });
         }
     }
@@ -1131,12 +1210,12 @@ impl Endpoint {
 impl Publication {
     /// Registers with a broker, if that has not been done on its present connection; and, in a new succession, sends
     /// the primary what is retained.
-    fn bring_up_to_date(
+    pub(crate) fn bring_up_to_date(
         &mut self,
         number: u32,
         broker: usize,
         link: LinkId,
-        succession: Option<u64>,
+        (succession, shift): (Option<u64>, Span),
         out: &mut impl Effects,
     ) {
         let bit = 1 << broker;
@@ -1149,15 +1228,7 @@ impl Publication {
         if self.registered & bit == 0 || ask_again {
             self.registered |= bit;
             self.declined &= !bit;
-            out.send(
-                link,
-                &Frame::Register(Register {
-                    stream: number,
-                    incarnation: self.incarnation,
-                    contract: self.asked,
-                    topic: &self.topic,
-                }),
-            );
+            self.ask(number, link, out);
         }
         let Some(succession) = succession.filter(|succession| *succession != self.resent) else { return };
         self.resent = succession;
@@ -1169,11 +1240,24 @@ impl Publication {
                 stream: number,
                 flags: MessageFlags::RESEND,
                 seq: kept.seq,
-                created: kept.created,
+                created: kept.created + shift,
                 payload: &kept.payload,
             };
             out.send_message(link, MessageKind::Publish, &message);
         }
+    }
+
+    /// Asks a broker to carry it.
+    fn ask(&self, stream: u32, link: LinkId, out: &mut impl Effects) {
+        let (incarnation, topic) = (self.incarnation, &*self.topic);
+        let frame = match (&self.carried, self.asked) {
+            (Some((publisher, origin)), Some(contract)) => {
+                let first_seq = self.retention.iter().next().map_or(self.next_seq, |kept| kept.seq);
+                Frame::Carry(Carry { stream, incarnation, first_seq, contract, topic, publisher, origin })
+            }
+            (_, contract) => Frame::Register(Register { stream, incarnation, contract, topic }),
+        };
+        out.send(link, &frame);
     }
 }
 
@@ -1190,6 +1274,8 @@ const OTHER_WAY: Farewell<'static> =
 const STRANGER_REST: Span = Span::secs(1);
 /// The same where connections are closed without a word, which a broker does as well that is just ending.
 const CURT_REST: Span = Span::millis(250);
+/// How long a site's link leaves a broker alone where another of its name has come.
+const REPLACED_REST: Span = Span::secs(5);
 /// How soon it is looked again whether a broker that is reached elsewhere still is.
 const ELSEWHERE: Span = Span::millis(200);
 
@@ -1205,7 +1291,7 @@ fn rest_after(reason: FarewellReason) -> Span {
 }
 
 /// Puts a value into the first free place and returns its number, or `None` if the limit is reached.
-fn place<T>(
+pub(crate) fn place<T>(
     slots: &mut Vec<Option<T>>,
     free: &mut BinaryHeap<Reverse<u32>>,
     value: T,

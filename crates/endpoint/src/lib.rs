@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod brokers;
+mod carrying;
 mod clock;
 mod endpoint;
 mod publication;
@@ -9,8 +10,9 @@ mod subscription;
 mod tally;
 mod witness;
 
+pub use carrying::Carried;
 pub use endpoint::{Asked, Endpoint, Outputs, Reigning, Unfit};
 pub use publication::{AdvertiseError, PublicationState, PublishError};
 pub use settings::{BROKERS_MAX, Credentials, Limits, Settings};
-pub use subscription::{Delivery, StreamAccount};
+pub use subscription::{Confirmation, Delivery, StreamAccount};
 pub use tally::Tally;

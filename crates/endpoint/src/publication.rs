@@ -76,7 +76,7 @@ pub(crate) struct Retained {
 }
 
 impl Retention {
-    fn new(messages: u32) -> Retention {
+    pub(crate) fn new(messages: u32) -> Retention {
         Retention { slots: (0..messages).map(|_| Retained::default()).collect(), next: 0, kept: 0 }
     }
 
@@ -87,6 +87,11 @@ impl Retention {
         slot.payload.extend_from_slice(payload);
         self.next = (self.next + 1) % self.slots.len();
         self.kept = (self.kept + 1).min(self.slots.len());
+    }
+
+    /// Whether nothing is kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept == 0
     }
 
     /// Oldest first.
@@ -102,6 +107,8 @@ pub(crate) struct Publication {
     /// Which life of the topic in this client it is.
     pub(crate) incarnation: u64,
     pub(crate) asked: Option<Contract>,
+    /// Whose it is, and the site in which that is, where it is somebody else's.
+    pub(crate) carried: Option<(Box<str>, Box<str>)>,
     pub(crate) state: PublicationState,
     pub(crate) retention: Retention,
     pub(crate) next_seq: u64,
@@ -122,6 +129,7 @@ impl Publication {
             topic: topic.into(),
             incarnation,
             asked,
+            carried: None,
             state: PublicationState::Waiting,
             retention: Retention::default(),
             next_seq: 0,

@@ -72,6 +72,12 @@ pub struct Settings {
     /// The failover time of the deployment. A missing message counts as lost when it has not come within its
     /// deadline, this and one second.
     pub failover: Span,
+    /// It is a site's link, which is told what is subscribed.
+    pub crosses: bool,
+    /// What it gets is handed on, and confirmed when the next one has it, not when it has come.
+    pub hands_on: bool,
+    /// Times are turned from our clock into that of the brokers, and back.
+    pub translates: bool,
     /// Limits.
     pub limits: Limits,
 }
@@ -89,6 +95,9 @@ impl Settings {
             connect: Span::millis(1_000),
             retry: Span::millis(50),
             failover: Span::millis(50),
+            crosses: false,
+            hands_on: false,
+            translates: false,
             limits: Limits::default(),
         }
     }

@@ -3,6 +3,14 @@
 use crate::tally::Tally;
 use crate::witness::Untold;
 use contract::{Contract, Needs, Span, Time, TopicFilter};
+use wire::{LinkId, Mark};
+
+/// A broker asks to be told when a message has been handed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Confirmation {
+    pub(crate) link: LinkId,
+    pub(crate) mark: Mark,
+}
 
 /// One message for the application.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +43,8 @@ pub struct Delivery<'a> {
     pub stream: u32,
     /// The subscriptions that it matches, by number.
     pub subscriptions: &'a [u32],
+    /// Whether it has to be confirmed, with [`crate::Endpoint::confirm`]; only where [`crate::Settings::hands_on`].
+    pub confirmation: Option<Confirmation>,
 }
 
 /// One stream as it was received.
@@ -44,6 +54,10 @@ pub struct StreamAccount<'a> {
     pub topic: &'a str,
     /// Its publisher's name.
     pub publisher: &'a str,
+    /// The site in which it is published; empty: the brokers' own.
+    pub origin: &'a str,
+    /// Which life of the publication it is.
+    pub incarnation: u64,
     /// Its contract.
     pub contract: &'a Contract,
     /// What has come and what has not.
@@ -67,6 +81,8 @@ pub(crate) struct Subscription {
 pub(crate) struct Inbound {
     pub(crate) topic: Box<str>,
     pub(crate) publisher: Box<str>,
+    /// The site in which it is published; empty: the broker's own.
+    pub(crate) origin: Box<str>,
     pub(crate) incarnation: u64,
     pub(crate) contract: Contract,
     /// When messages are due here: the earliest of what its contract says and its subscriptions need.
@@ -84,6 +100,8 @@ impl Inbound {
         StreamAccount {
             topic: &self.topic,
             publisher: &self.publisher,
+            origin: &self.origin,
+            incarnation: self.incarnation,
             contract: &self.contract,
             tally: &self.tally,
             late: self.late,

@@ -44,6 +44,8 @@ pub struct Tally {
     untold: [u64; 2],
     /// Whether every number is used, so that a missing one is a loss.
     gapless: bool,
+    /// Nobody has asked for what came last, so that numbers between it and the next are nobody's loss.
+    resumes: bool,
     /// What had come of the publisher's other life, if it had one.
     before: Option<Box<Life>>,
 }
@@ -71,8 +73,14 @@ impl Tally {
             longest_run: 0,
             untold: [0; 2],
             gapless,
+            resumes: false,
             before: None,
         }
+    }
+
+    /// Somebody asks for the stream again, after nobody did: what was published meanwhile is not missing.
+    pub(crate) fn resume(&mut self) {
+        self.resumes = true;
     }
 
     /// Messages that have come, each counted once.
@@ -121,6 +129,7 @@ impl Tally {
         }
         if seq >= self.next {
             self.advance(now, seq);
+            self.resumes = false;
             self.received += 1;
             return Arrival::Fresh { reordered: false };
         }
@@ -182,7 +191,7 @@ impl Tally {
                 None => drop(self.gaps.remove(0)),
             }
         }
-        if seq > self.next && !self.gapless {
+        if seq > self.next && (!self.gapless || self.resumes) {
             (self.next.max(oldest_kept)..seq).for_each(|unused| self.unmark(unused));
         } else if seq > self.next {
             let gap = Gap { from: self.next, to: seq, noticed: now };
@@ -259,6 +268,21 @@ mod tests {
     use std::collections::BTreeSet;
 
     const SETTLE: Span = Span(100);
+
+    #[test]
+    fn what_was_published_while_nobody_asked_is_not_lost() {
+        let settle = Span::millis(100);
+        let mut tally = Tally::new(0, true);
+        (0..3).for_each(|seq| _ = tally.arrive(Time(seq), seq, settle));
+        tally.resume();
+        for seq in [5_000, 5_001, 5_003] {
+            assert_eq!(tally.arrive(Time(10), seq, settle), Arrival::Fresh { reordered: false });
+        }
+        // What comes late of the time before is new, and what is missing since is lost.
+        assert_eq!(tally.arrive(Time(11), 4_999, settle), Arrival::Fresh { reordered: true });
+        tally.judge(Time(11) + settle, settle);
+        assert_eq!((tally.received(), tally.lost(), tally.longest_run()), (7, 1, 1));
+    }
 
     #[test]
     fn a_gap_that_is_filled_in_time_is_no_loss() {

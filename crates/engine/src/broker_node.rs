@@ -10,7 +10,7 @@ use crate::reporter::Reporter;
 use crate::service::Service;
 use crate::serving::{Mqtt, Refilling};
 use crate::wired::{Wired, survey_of};
-use broker::{Broker, Changed, Settings, Snapshot, TopicRule};
+use broker::{Broker, Changed, Others, Settings, Snapshot, TopicRule};
 use contract::{Span, Time};
 use mqtt::{Buffers, Gateway, Rules};
 use processing::{Change, Crew, GraphError, GraphSpec};
@@ -428,6 +428,9 @@ impl Service for Operating {
     ) -> bool {
         node.keep_memories(now, net);
         let (broker, mut wired) = node.wired(net);
+        while let Some((filter, wanted)) = wired.operators.next_stirred() {
+            broker.others_want(&filter, Others::Operators, wanted, &mut wired);
+        }
         let mut taken = 0;
         while taken < RESULTS_PER_PORTION {
             let Some(made) = wired.operators.next_result(now, wired.reporter) else { break };

@@ -2,7 +2,7 @@
 
 use crate::node::{Node, effects_through, for_each_frame};
 use contract::{Span, Time};
-use endpoint::{Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit};
+use endpoint::{Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit};
 use wire::{
     Effects, Farewell, Frame, LinkChange, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex, Shortfall,
 };
@@ -161,6 +161,11 @@ impl<N: Effects, A: Application> Outputs for ClientOutputs<'_, N, A> {
     fn fell_short(&mut self, broker: PeerIndex, shortfall: &Shortfall) {
         self.application.fell_short(broker, shortfall);
     }
+
+    /// Applications do not hand on.
+    fn repeated(&mut self, _stream: u32, _confirmation: Confirmation) {}
+
+    fn retired(&mut self, _stream: u32) {}
 
     fn answered(&mut self, broker: PeerIndex, frame: &Frame<'_>) {
         self.application.answered(broker, frame);

@@ -10,7 +10,7 @@
 
 use broker::UNITS_PER_SLICE;
 use std::collections::{BTreeSet, VecDeque};
-use wire::{Frame, LinkId, Register};
+use wire::{Carry, Frame, LinkId, Register};
 
 /// Connections that wait and are looked at in one turn. A look copies what waits on the connection.
 const LOOKED_AT_PER_TURN: usize = 16;
@@ -78,6 +78,10 @@ pub(crate) enum Command<'f> {
     Free,
     /// To publish on a topic, and to state a contract where there is one.
     Register(&'f Register<'f>),
+    /// To publish on a topic for publishers of another site.
+    Carry(&'f Carry<'f>),
+    /// To hear what others subscribe.
+    AskInterest,
     /// To subscribe what this filter matches.
     Subscribe(&'f str),
     /// To see how the broker is, and who is connected.
@@ -94,6 +98,8 @@ impl<'f> Command<'f> {
     pub(crate) fn of(frame: &'f Frame<'f>) -> Option<Command<'f>> {
         Some(match frame {
             Frame::Register(register) => Command::Register(register),
+            Frame::Carry(carry) => Command::Carry(carry),
+            Frame::AskInterest => Command::AskInterest,
             Frame::Subscribe { filter, .. } => Command::Subscribe(filter),
             Frame::StatusRequest { .. } | Frame::ClientsRequest { .. } => Command::Look,
             Frame::DropClient { .. } => Command::DropClient,
@@ -107,6 +113,7 @@ impl<'f> Command<'f> {
             | Frame::Untaken { .. }
             | Frame::Announce { .. }
             | Frame::Retire { .. }
+            | Frame::Interest { .. }
             | Frame::Publish { .. }
             | Frame::Deliver { .. }
             | Frame::Replicate { .. }

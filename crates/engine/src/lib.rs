@@ -13,6 +13,7 @@ mod service;
 mod serving;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod uplink;
 mod wired;
 
 pub use self::processing::{Made, NoOperators, Operators, Processor};
@@ -22,3 +23,6 @@ pub use gate::{Guarding, is_of_gate};
 pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
+pub use uplink::{
+    ROUTERS_MAX, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView,
+};

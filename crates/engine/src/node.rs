@@ -83,6 +83,13 @@ pub(crate) fn for_each_frame(
 /// The methods of [`Effects`], passed on to a field.
 macro_rules! effects_through {
     ($net:ident) => {
+        fn dial(&mut self, peer: PeerIndex, within: Span) {
+            self.$net.dial(peer, within);
+        }
+
+        effects_through!($net, but_dial);
+    };
+    ($net:ident, but_dial) => {
         fn send(&mut self, link: LinkId, frame: &Frame<'_>) {
             self.$net.send(link, frame);
         }
@@ -120,10 +127,6 @@ macro_rules! effects_through {
 
         fn hold_back(&mut self, link: LinkId, bytes: usize) {
             self.$net.hold_back(link, bytes);
-        }
-
-        fn dial(&mut self, peer: PeerIndex, within: Span) {
-            self.$net.dial(peer, within);
         }
 
         fn close(&mut self, link: LinkId, farewell: &Farewell<'_>) {

@@ -7,6 +7,7 @@ use processing::{
     Bound, Cause, Change, Counts, Crew, Event, Fault, GraphError, GraphSpec, Kept, Marks, Number,
     OperatorRow, Output, Overdue, Product, Router, SharedFactory, Supply, Unkept,
 };
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::{LevelStatus, LevelStatuses, MessageFlags, OperatorStatus, OperatorStatuses};
@@ -15,6 +16,9 @@ use wire::{LevelStatus, LevelStatuses, MessageFlags, OperatorStatus, OperatorSta
 pub trait Operators {
     /// A topic has come. `Some`: its messages are to be processed.
     fn bind(&mut self, topic: &str) -> Option<Processing>;
+
+    /// A filter whose topics they take now, or take no longer; `None`: there are no more.
+    fn next_stirred(&mut self) -> Option<(Box<str>, bool)>;
 
     /// A topic has gone, or has been bound anew.
     fn unbind(&mut self, handle: u32);
@@ -79,6 +83,9 @@ impl Operators for NoOperators {
     fn bind(&mut self, _topic: &str) -> Option<Processing> {
         None
     }
+    fn next_stirred(&mut self) -> Option<(Box<str>, bool)> {
+        None
+    }
     fn unbind(&mut self, _handle: u32) {}
     fn process(&mut self, _handle: u32, _message: &Processed<'_>) -> bool {
         false
@@ -136,6 +143,9 @@ pub struct Processor<C> {
     kept: Vec<Option<Event>>,
     free: Vec<u32>,
     told: ToldOfEvents,
+    /// Filters whose topics are taken, and those of which that has changed.
+    taken: BTreeSet<Box<str>>,
+    stirred: Vec<(Box<str>, bool)>,
 }
 
 /// What was last told of events.
@@ -200,6 +210,8 @@ impl<C: Crew> Processor<C> {
             kept: Vec::new(),
             free: Vec::new(),
             told: ToldOfEvents::default(),
+            taken: BTreeSet::new(),
+            stirred: Vec::new(),
         }
     }
 
@@ -210,7 +222,13 @@ impl<C: Crew> Processor<C> {
 
     /// Changes the graphs; see [`Router::change`]. The broker has to bind its topics anew.
     pub fn change(&mut self, graphs: Vec<GraphSpec>) -> Result<Change, Vec<GraphError>> {
-        self.router.change(graphs)
+        let suppliers = graphs.iter().flat_map(|graph| &graph.suppliers);
+        let taken: BTreeSet<Box<str>> = suppliers.map(|supplier| supplier.name.as_str().into()).collect();
+        let change = self.router.change(graphs)?;
+        let before = std::mem::replace(&mut self.taken, taken);
+        self.stirred.extend(before.difference(&self.taken).map(|filter| (filter.clone(), false)));
+        self.stirred.extend(self.taken.difference(&before).map(|filter| (filter.clone(), true)));
+        Ok(change)
     }
 
     /// Graphs that begin from now on are set up by this. Those that go on keep what set them up.
@@ -288,6 +306,10 @@ impl<C: Crew> Operators for Processor<C> {
         let bound = self.router.bind(topic, &mut self.crew)?;
         let Bound { handle, within, remembers } = bound;
         Some(Processing { handle, within, remembers })
+    }
+
+    fn next_stirred(&mut self) -> Option<(Box<str>, bool)> {
+        self.stirred.pop()
     }
 
     fn unbind(&mut self, handle: u32) {

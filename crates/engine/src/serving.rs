@@ -8,7 +8,7 @@ use crate::processing::Operators;
 use crate::reporter::Reporter;
 use crate::service::Service;
 use crate::wired::Wired;
-use broker::{Beginning, Broker, Event, Other, Outputs, Posted, Unkept, Unposted};
+use broker::{Beginning, Broker, Event, Other, Others, Outputs, Posted, Unkept, Unposted};
 use contract::admission::Carriers;
 use contract::{StreamId, Time, TopicError};
 use mqtt::packet::Reason;
@@ -184,6 +184,11 @@ impl Service for Mqtt {
             let (client, filter, reason) = (&*wish.client, wish.filter(), &*reason);
             node.reporter.report(&Event::BestEffortInstead { client, filter, reason });
         }
+        while let Some((filter, wanted)) = node.gateway.as_deref_mut().and_then(mqtt::Gateway::next_stirred) {
+            let (broker, mut wired) = node.wired(net);
+            broker.others_want(&filter, Others::Clients, wanted, &mut wired);
+        }
+        let Some(gateway) = node.gateway.as_deref_mut() else { return false };
         while let Some(login) = gateway.next_login() {
             node.reporter.login(login);
         }

@@ -12,8 +12,9 @@ use engine::{BrokerNode, Node};
 use proptest::prelude::*;
 use seat::Seat;
 use wire::{
-    Announce, ClockDifference, Decoded, Effects, Frame, Hello, LinkChange, LinkId, Mark, MarkKind, Message,
-    MessageFlags, MessageKind, Outbox, Protocol, Received, Register, Secret, Standing, Trouble, decode,
+    Announce, Carry, ClockDifference, Decoded, Effects, Frame, Hello, LinkChange, LinkId, Mark, MarkKind,
+    Message, MessageFlags, MessageKind, Outbox, Protocol, Received, Register, Secret, Standing, Trouble,
+    decode,
 };
 
 /// One thing that happens.
@@ -100,6 +101,21 @@ impl Stand {
             })),
             8..=16 => message(step, &mut out),
             17 => out.push(&Frame::Subscribe { number: step.number, needs: needs(step), filter: word }),
+            19 if step.flag => {
+                let (stream, seq) = (step.number, step.seq);
+                let contract = contract(step).unwrap_or(Contract::every(Span::millis(100)).retain(1));
+                out.push(&Frame::Carry(Carry {
+                    stream,
+                    incarnation: seq % 3,
+                    first_seq: seq,
+                    contract,
+                    topic: word,
+                    publisher: "pump@north",
+                    origin: "north",
+                }));
+                out.push(&Frame::AskInterest);
+                out.push(&Frame::Interest { wanted: seq % 2 == 0, filter: word });
+            }
             18 if step.flag => {
                 let (stream, run) = (step.number, step.seq as u32);
                 let trouble = Trouble { stream, lost: u32::MAX, run, late: run, by: Span(step.seq as i64) };
@@ -127,6 +143,7 @@ impl Stand {
                     class: seq as u16,
                     topic: word,
                     publisher: "p",
+                    origin: "",
                 };
                 out.push(&Frame::Announce(announce));
             }
@@ -220,6 +237,7 @@ fn needs(step: &Step) -> contract::Needs {
         loss: some(1).then_some(step.number),
         link: some(2).then(|| if step.flag { "edge" } else { "moon" }.parse().unwrap()),
         best_effort: some(3),
+        confirm: some(4),
     }
 }
 

@@ -15,8 +15,8 @@ use seat::Seat;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use wire::{
-    Decoded, FarewellReason, Frame, Hello, LinkChange, LinkId, Message, MessageFlags, MessageKind, Outbox,
-    PeerIndex, Protocol, Register, Secret, Standing, decode,
+    Carry, Decoded, FarewellReason, Frame, Hello, LinkChange, LinkId, Message, MessageFlags, MessageKind,
+    Outbox, PeerIndex, Protocol, Register, Secret, Standing, decode,
 };
 
 const START: Time = Time(1_000_000_000_000);
@@ -250,6 +250,44 @@ fn who_does_not_log_in_is_anonymous_where_there_is_such_a_user_and_nobody_otherw
     assert!(refused.contains("admitted: false"), "{refused}");
     bench.tell(link, &Frame::StatusRequest { first_stream: 0, rows: 0 });
     assert_eq!(bench.closed(link).unwrap().0, FarewellReason::Denied);
+}
+
+/// A site's link may do more than others, and no more than what is shared with it.
+#[test]
+fn a_sites_link_needs_a_right_of_its_own_beside_those_for_its_topics() {
+    let carry = |topic| {
+        let contract = contract().unwrap();
+        let (publisher, origin) = ("pump@north", "north");
+        Frame::Carry(Carry { stream: 0, incarnation: 1, first_seq: 7, contract, topic, publisher, origin })
+    };
+    let users = |rules: &str| {
+        format!(
+            "{USERS}\n[[user]]\nname = \"anonymous\"\n[[user.rule]]\nallow = [\"publish\", \"contract\", \"subscribe\"]\ntopics = [\"north/#\"]\n{rules}"
+        )
+    };
+    let enter = |users: &str| {
+        let mut bench = Stand::new(Guarding { access: Some(rules(users)), ..Guarding::default() });
+        let link = bench.accept();
+        bench.tell(link, &hello(Standing::Orphaned, "@north", "", ""));
+        assert!(bench.heard(link)[0].contains("Hello"));
+        (bench, link)
+    };
+    let (mut bench, link) = enter(&users(""));
+    let refused = bench.ask(link, &carry("north/pump"));
+    assert!(
+        refused.contains("admitted: false") && refused.contains("acl test anonymous sites admin"),
+        "{refused}"
+    );
+    bench.tell(link, &Frame::AskInterest);
+    assert_eq!(bench.closed(link).unwrap().0, FarewellReason::Denied);
+    let sites = "[[user.rule]]\nallow = \"admin\"\ntopics = [\"sites\"]\n";
+    let (mut bench, link) = enter(&users(sites));
+    assert!(bench.ask(link, &carry("north/pump")).contains("admitted: true"));
+    let refused = bench.ask(link, &carry("south/pump"));
+    assert!(refused.contains("admitted: false"), "{refused}");
+    bench.tell(link, &Frame::AskInterest);
+    let heard = bench.heard(link);
+    assert!(heard.last().unwrap().contains("Interest { wanted: true, filter: \"\" }"), "{heard:?}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn announce(stream: u32, incarnation: u64, next_seq: u64) -> Frame<'static> {
         class: 0,
         topic,
         publisher,
+        origin: "",
     })
 }
 

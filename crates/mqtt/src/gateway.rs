@@ -515,6 +515,11 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
+    /// A filter that clients have subscribed or given up, and whether any wants it now. `None`: there are no more.
+    pub fn next_stirred(&mut self) -> Option<(Box<str>, bool)> {
+        self.subscriptions.take_stirred()
+    }
+
     /// How many clients are connected.
     pub fn clients(&self) -> usize {
         self.connections

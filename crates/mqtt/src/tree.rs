@@ -16,8 +16,8 @@ mod tests;
 
 #[cfg(test)]
 use contract::TOPIC_LEVELS_MAX;
-use contract::{Filters, invariant};
-use std::collections::BTreeMap;
+use contract::{Filters, Kept, invariant};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use filter::{Filter, FilterError, is_shared, parse_filter};
 pub use matches::{Matches, Row, Want};
@@ -56,6 +56,8 @@ pub struct Subscriptions {
     subscriptions_max: usize,
     generation: u64,
     changed: Vec<Box<str>>,
+    /// Filters that were subscribed or given up, and of which nobody has asked yet whether they are wanted now.
+    stirred: BTreeSet<Box<str>>,
 }
 
 /// Sessions that share one filter.
@@ -81,6 +83,7 @@ impl Subscriptions {
             subscriptions_max,
             generation: 0,
             changed: Vec::new(),
+            stirred: BTreeSet::new(),
         }
     }
 
@@ -115,6 +118,13 @@ impl Subscriptions {
     #[inline]
     pub fn take_changed(&mut self) -> Option<Box<str>> {
         self.changed.pop()
+    }
+
+    /// A filter that somebody has subscribed or given up, and whether it is wanted now. `None`: there are no more.
+    pub fn take_stirred(&mut self) -> Option<(Box<str>, bool)> {
+        let filter = self.stirred.pop_first()?;
+        let wanted = self.filters.get(&filter).is_some_and(|leaf| !Kept::is_empty(leaf));
+        Some((filter, wanted))
     }
 
     /// A filter has other subscriptions than before.
@@ -157,6 +167,9 @@ impl Subscriptions {
         }
         self.texts.insert((session, filter.into()), entry);
         self.note_change(parsed.filter);
+        if before.is_none() {
+            self.stirred.insert(parsed.filter.into());
+        }
         let Subscriptions { filters, groups, .. } = self;
         filters.change(parsed.filter, |leaf| {
             let members = match parsed.group {
@@ -185,6 +198,7 @@ impl Subscriptions {
         self.text_bytes -= filter.len();
         let parsed = parse_filter(filter).expect("invariant: `texts` holds what was parsed");
         self.note_change(parsed.filter);
+        self.stirred.insert(parsed.filter.into());
         let Subscriptions { filters, groups, .. } = self;
         filters.change(parsed.filter, |leaf| match parsed.group {
             None => leave(&mut leaf.members, session),

@@ -3,7 +3,9 @@
 mod broker;
 mod pair;
 mod rows;
+mod site;
 
 pub use broker::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use pair::{BrokerRow, PairReport, Place, Role, SCHEMA, State, TopicRow};
 pub use rows::{Before, LevelRow, OperatorRow};
+pub use site::{FlowReport, RefusedStream, RouterReport, SiteReport};

@@ -24,6 +24,8 @@ pub struct Control {
     pub connections: usize,
     /// What `/api/v1/status` says.
     pub status: StatusSource,
+    /// What `/api/v1/site` says, where this broker joins its site to others.
+    pub site: Option<StatusSource>,
     /// What is done every so often. The data thread has as long to answer.
     pub beat: Option<(Duration, Beat)>,
 }
@@ -35,6 +37,7 @@ impl Control {
             let shared = Arc::new(Shared {
                 live: Mutex::new(Live::new(self.probe)?),
                 status: self.status,
+                site: self.site,
                 asking: Semaphore::new(1),
             });
             if let Some((interval, act)) = self.beat {

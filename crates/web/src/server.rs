@@ -40,13 +40,15 @@ pub type StatusSource = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 pub(crate) struct Shared {
     pub(crate) live: Mutex<Live>,
     pub(crate) status: StatusSource,
+    pub(crate) site: Option<StatusSource>,
     /// One who asks for the status of the pair at a time.
     pub(crate) asking: Semaphore,
 }
 
 /// What a broker shows.
 pub(crate) fn pages(shared: Arc<Shared>) -> Router {
-    routes(get(metrics), get(healthz), get(readyz), get(status)).with_state(shared)
+    let pages = routes(get(metrics), get(healthz), get(readyz), get(status));
+    pages.route("/api/v1/site", get(site)).with_state(shared)
 }
 
 /// Where whatever is watched shows itself.
@@ -174,6 +176,17 @@ pub(crate) fn readiness(reasons: &[Reason], query: Option<String>) -> Response {
     let not_ready = reasons.iter().any(|reason| reason.blocking || (strict && reason.endangers()));
     let code = if not_ready { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     reply(code, JSON, to_json(reasons))
+}
+
+async fn site(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.site.as_deref().map(|source| source()) {
+        Some(Ok(body)) => reply(StatusCode::OK, JSON, body),
+        Some(Err(text)) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, text + "\n"),
+        None => {
+            let body = "this broker joins no site to others: site.name is not given\n".to_owned();
+            reply(StatusCode::NOT_FOUND, TEXT, body)
+        }
+    }
 }
 
 async fn status(State(shared): State<Arc<Shared>>) -> Response {

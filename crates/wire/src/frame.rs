@@ -182,7 +182,26 @@ pub struct Register<'a> {
     pub topic: &'a str,
 }
 
-/// The answer to [`Register`].
+/// A site's link to other brokers asks to carry a stream on behalf of its publisher, who numbers the messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carry<'a> {
+    /// The sender's number for the stream.
+    pub stream: u32,
+    /// Which life of the publication this is.
+    pub incarnation: u64,
+    /// The first number that comes this way. Earlier ones that do not come are no loss.
+    pub first_seq: u64,
+    /// The contract that it asks for.
+    pub contract: Contract,
+    /// The topic.
+    pub topic: &'a str,
+    /// The publisher.
+    pub publisher: &'a str,
+    /// The site in which it is published.
+    pub origin: &'a str,
+}
+
+/// The answer to [`Register`] and [`Carry`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict<'a> {
     /// The publisher's number for the stream.
@@ -222,6 +241,8 @@ pub struct Announce<'a> {
     pub topic: &'a str,
     /// Its publisher's name.
     pub publisher: &'a str,
+    /// The site in which it is published; empty: in the broker's own.
+    pub origin: &'a str,
 }
 
 /// How far one clock is ahead of another, and how exactly that is known.
@@ -289,6 +310,8 @@ pub enum Frame<'a> {
     },
     /// Publisher to broker: carry this stream.
     Register(Register<'a>),
+    /// A site's link to broker: carry this stream for its publisher.
+    Carry(Carry<'a>),
     /// Broker to publisher: the answer.
     Verdict(Verdict<'a>),
     /// Publisher to broker: the stream ends. Broker to publisher: the number is no longer bound to a stream; register
@@ -349,6 +372,15 @@ pub enum Frame<'a> {
     Unsubscribe {
         /// The subscriber's number.
         number: u32,
+    },
+    /// A site's link to broker: tell me now, and whenever it changes, what others subscribe here.
+    AskInterest,
+    /// Broker to a site's link: somebody else subscribes these topics, or nobody does any more.
+    Interest {
+        /// Whether they are wanted.
+        wanted: bool,
+        /// The filter. An empty one says that everything has been told that was there when this was asked.
+        filter: &'a str,
     },
     /// Broker to subscriber: you read too slowly.
     Shortfall(Shortfall),
@@ -543,7 +575,10 @@ mod kind {
     pub(super) const SESSION: u8 = 0x1b;
     pub(super) const RECORDS: u8 = 0x1c;
     pub(super) const SHORTFALL: u8 = 0x1d;
+    pub(super) const CARRY: u8 = 0x16;
     pub(super) const MEMORY: u8 = 0x17;
+    pub(super) const ASK_INTEREST: u8 = 0x24;
+    pub(super) const INTEREST: u8 = 0x25;
     pub(super) const RECEIVED: u8 = 0x1e;
     pub(super) const TROUBLE: u8 = 0x1f;
     pub(super) const JOIN: u8 = 0x30;
@@ -582,6 +617,7 @@ heads! {
     HelloHead { magic: [u8; 4], version: U16, standing: u8, prefers_to_reign: u8, epoch: U64, reign_node: U64, node: U64, incarnation: U64 }
     ReignHead { epoch: U64, node: U64, standing: u8 }
     RegisterHead { stream: U32, incarnation: U64, has_contract: u8, reserved: [u8; 3], terms: TermsHead }
+    CarryHead { stream: U32, incarnation: U64, first_seq: U64, terms: TermsHead }
     VerdictHead {
         stream: U32, admitted: u8, replicate: u8, has_contract: u8, reigns: u8, retain: U32,
         period: I64, deadline: I64, dispatch_deadline: I64, replication_deadline: I64, terms: TermsHead,
@@ -645,6 +681,9 @@ impl<'a> Frame<'a> {
             Frame::Farewell(_) => kind::FAREWELL,
             Frame::Reign { .. } => kind::REIGN,
             Frame::Register(_) => kind::REGISTER,
+            Frame::Carry(_) => kind::CARRY,
+            Frame::AskInterest => kind::ASK_INTEREST,
+            Frame::Interest { .. } => kind::INTEREST,
             Frame::Verdict(_) => kind::VERDICT,
             Frame::Unregister { .. } => kind::UNREGISTER,
             Frame::Announce(_) => kind::ANNOUNCE,
@@ -707,6 +746,11 @@ impl<'a> Frame<'a> {
                 put(out, &ReignHead { epoch, node, standing: *standing as u8 });
             }
             Frame::Register(register) => register.encode(out),
+            Frame::Carry(carry) => carry.encode(out),
+            Frame::Interest { wanted, filter } => {
+                put(out, &u8::from(*wanted));
+                put_text(out, filter, TOPIC_BYTES_MAX);
+            }
             Frame::Verdict(verdict) => verdict.encode(out),
             Frame::Announce(announce) => announce.encode(out),
             Frame::Publish(run) | Frame::Deliver(run) | Frame::Replicate(run) | Frame::Forward(run) => {
@@ -767,7 +811,12 @@ impl<'a> Frame<'a> {
                 out.extend_from_slice(picture);
             }
             Frame::Knows(knows) => out.extend_from_slice(knows.bytes()),
-            Frame::Join | Frame::JoinKnowing | Frame::Synced | Frame::Standby | Frame::Handover => {}
+            Frame::Join
+            | Frame::JoinKnowing
+            | Frame::Synced
+            | Frame::Standby
+            | Frame::Handover
+            | Frame::AskInterest => {}
             Frame::Poll { number } | Frame::PollReply { number } => put(out, &U64::new(*number)),
             Frame::ClockRequest { sent, known } => {
                 let (ahead, within) = known.map_or((0, 0), |known| (known.ahead.0, known.within.0));
@@ -846,6 +895,12 @@ impl<'a> Frame<'a> {
                 Frame::Reign { reign, standing: Standing::from_byte(head.standing)? }
             }
             kind::REGISTER => Frame::Register(Register::decode(reader)?),
+            kind::CARRY => Frame::Carry(Carry::decode(reader)?),
+            kind::ASK_INTEREST => Frame::AskInterest,
+            kind::INTEREST => {
+                let wanted = *reader.head::<u8>()? != 0;
+                Frame::Interest { wanted, filter: reader.text(TOPIC_BYTES_MAX)? }
+            }
             kind::VERDICT => Frame::Verdict(Verdict::decode(reader)?),
             kind::UNREGISTER => Frame::Unregister { stream: reader.head::<U32>()?.get() },
             kind::ANNOUNCE => Frame::Announce(Announce::decode(reader)?),
@@ -1037,6 +1092,34 @@ impl<'a> Register<'a> {
     }
 }
 
+impl<'a> Carry<'a> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let head = CarryHead {
+            stream: self.stream.into(),
+            incarnation: self.incarnation.into(),
+            first_seq: self.first_seq.into(),
+            terms: TermsHead::new(&self.contract),
+        };
+        put(out, &head);
+        put_text(out, self.topic, TOPIC_BYTES_MAX);
+        put_text(out, self.publisher, NAME_BYTES_MAX);
+        put_text(out, self.origin, NAME_BYTES_MAX);
+    }
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Carry<'a>, WireError> {
+        let head = reader.head::<CarryHead>()?;
+        Ok(Carry {
+            stream: head.stream.get(),
+            incarnation: head.incarnation.get(),
+            first_seq: head.first_seq.get(),
+            contract: head.terms.contract()?,
+            topic: reader.text(TOPIC_BYTES_MAX)?,
+            publisher: reader.text(NAME_BYTES_MAX)?,
+            origin: reader.text(NAME_BYTES_MAX)?,
+        })
+    }
+}
+
 impl<'a> Verdict<'a> {
     fn encode(&self, out: &mut Vec<u8>) {
         let head = VerdictHead {
@@ -1090,6 +1173,7 @@ impl<'a> Announce<'a> {
         put(out, &head);
         put_text(out, self.topic, TOPIC_BYTES_MAX);
         put_text(out, self.publisher, NAME_BYTES_MAX);
+        put_text(out, self.origin, NAME_BYTES_MAX);
     }
 
     fn decode(reader: &mut Reader<'a>) -> Result<Announce<'a>, WireError> {
@@ -1103,6 +1187,7 @@ impl<'a> Announce<'a> {
             class: head.class.get(),
             topic: reader.text(TOPIC_BYTES_MAX)?,
             publisher: reader.text(NAME_BYTES_MAX)?,
+            origin: reader.text(NAME_BYTES_MAX)?,
         })
     }
 }

@@ -23,7 +23,7 @@ pub use account::{LATENCY_BUCKETS, LATENCY_COUNTS, Received, Trouble, bucket_of}
 pub use clients::ClientRow;
 pub use effects::{Effects, LinkChange, LinkId, Order, PeerIndex, Protocol, Transport};
 pub use frame::{
-    Announce, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, NO_CHANNEL, Register,
+    Announce, Carry, ClockDifference, Decoded, Farewell, FarewellReason, Frame, Hello, NO_CHANNEL, Register,
     Shortfall, Standing, Verdict, WireError, decode, is_greeting,
 };
 pub use heartbeat::{Companion, Evidence, HEARTBEAT_BYTES, Heartbeat, Nonce};
@@ -39,4 +39,4 @@ pub use secret::Secret;
 pub use status::{Concern, Counters, NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;

@@ -76,6 +76,8 @@ pub(crate) struct NeedsHead {
     link: [u8; LinkClass::BYTES],
     /// One: nothing is promised.
     best_effort: u8,
+    /// One: it confirms.
+    confirm: u8,
 }
 
 impl NeedsHead {
@@ -85,6 +87,7 @@ impl NeedsHead {
             loss: needs.loss.map_or(UNBOUNDED, |most| most.min(UNBOUNDED - 1)).into(),
             link: needs.link.map_or([0; LinkClass::BYTES], |link| link.bytes()),
             best_effort: needs.best_effort.into(),
+            confirm: needs.confirm.into(),
         }
     }
 
@@ -98,7 +101,8 @@ impl NeedsHead {
             link if link == [0; LinkClass::BYTES] => None,
             link => Some(LinkClass::from_bytes(link).map_err(|_| WireError::BadContract)?),
         };
-        let needs = Needs { deadline, loss, link, best_effort: self.best_effort != 0 };
+        let needs =
+            Needs { deadline, loss, link, best_effort: self.best_effort != 0, confirm: self.confirm != 0 };
         needs.check().map_err(|_| WireError::BadContract)?;
         Ok(needs)
     }

@@ -64,7 +64,8 @@ impl Broker {
         let incarnation = stream
             .and_then(|index| self.flow.store.table.stream(index))
             .map_or(now.0, |stream| stream.record.incarnation);
-        let publisher = Publisher { name, incarnation, link: None, made: None, gapless: false };
+        let publisher =
+            Publisher { name, incarnation, link: None, made: None, gapless: false, origin: "", first: None };
         self.take_stream(now, topic, contract, &publisher, true, out)
     }
 
@@ -98,6 +99,8 @@ impl Broker {
             link: None,
             made: Some(result.seq),
             gapless: result.gaps.is_none(),
+            origin: "",
+            first: None,
         };
         let taken = match uncountable(result, &contract) {
             Some(denial) => Err(denial),

@@ -1,6 +1,7 @@
 //! Topics are planned by the strictest of their contract and of what their subscribers need; see [`contract::Needs`].
 
 use crate::broker::Broker;
+use crate::commands::subscribe::CONFIRMING_MAX;
 use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::results::Processing;
@@ -124,6 +125,9 @@ impl Broker {
         if *topic.strict() == strict {
             return Ok(());
         }
+        if strict.confirm && topic.subscribers.len() > CONFIRMING_MAX {
+            return Err(contract::Refusal::TooManyConfirm(CONFIRMING_MAX));
+        }
         let planned = if topic.made { strict.best_effort() } else { strict };
         let plan = self.promises.admission.plan_processed(&planned, Processing::of(topic.processing))?;
         self.set_plan(index, plan);
@@ -131,6 +135,7 @@ impl Broker {
             Some(mut topic) => topic.set_strict(strict),
             None => invariant!("a topic that is planned is there"),
         }
+        self.flow.store.table.note_confirmed(index);
         self.copy_as_planned(index);
         Ok(())
     }

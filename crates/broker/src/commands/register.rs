@@ -70,6 +70,10 @@ pub(crate) struct Publisher<'a> {
     pub(crate) made: Option<u64>,
     /// Whether a number that never comes is a loss.
     pub(crate) gapless: bool,
+    /// The site in which it is, where that is another one; else nothing.
+    pub(crate) origin: &'a str,
+    /// The first number that comes this way, if that is known.
+    pub(crate) first: Option<u64>,
 }
 
 impl Broker {
@@ -82,16 +86,7 @@ impl Broker {
         register: &Register<'_>,
         out: &mut impl Outputs,
     ) {
-        if register.stream as usize >= self.settings.limits.streams {
-            let text = format!(
-                "the broker carries at most {} streams: raise limits.streams",
-                self.settings.limits.streams
-            );
-            return self.deny(from, register, &Denial::from(text), out);
-        }
-        if register.topic.split('/').next() == Some("$SYS") {
-            let text =
-                "topics that begin with `$SYS` are the broker's own: publish on another one".to_owned();
+        if let Some(text) = self.cannot_take(register) {
             return self.deny(from, register, &Denial::from(text), out);
         }
         let Some(link) = self.flow.store.links.get(from) else {
@@ -105,7 +100,32 @@ impl Broker {
             link: Some(from),
             made: None,
             gapless: true,
+            origin: "",
+            first: None,
         };
+        self.take_registered(now, from, register, &publisher, out);
+    }
+
+    /// Why a stream cannot be taken, whoever publishes it.
+    pub(crate) fn cannot_take(&self, register: &Register<'_>) -> Option<String> {
+        let most = self.settings.limits.streams;
+        if register.stream as usize >= most {
+            return Some(format!("the broker carries at most {most} streams: raise limits.streams"));
+        }
+        let is_ours = register.topic.split('/').next() == Some("$SYS");
+        is_ours
+            .then(|| "topics that begin with `$SYS` are the broker's own: publish on another one".to_owned())
+    }
+
+    /// The stream of this publisher, whose registration could be taken; it is answered.
+    pub(crate) fn take_registered(
+        &mut self,
+        now: Time,
+        from: LinkId,
+        register: &Register<'_>,
+        publisher: &Publisher<'_>,
+        out: &mut impl Outputs,
+    ) {
         let admitted = self.membership.pair.is_primary();
         let carried = self
             .flow
@@ -119,7 +139,7 @@ impl Broker {
             (_, asked) => self.find_contract(register.topic, asked),
         };
         let result = contract.and_then(|contract| {
-            let index = self.take_stream(now, register.topic, contract, &publisher, admitted, out)?;
+            let index = self.take_stream(now, register.topic, contract, publisher, admitted, out)?;
             Ok((index, contract))
         });
         match result {
@@ -236,17 +256,20 @@ impl Broker {
             stream.record.source = Some(link);
         }
         if publisher.incarnation == stream.record.incarnation {
+            // What a site's link has left out meanwhile, nobody wanted.
+            stream.next_seq = stream.next_seq.max(publisher.first.unwrap_or(0));
             return Ok(());
         }
         // A new life numbers its messages from zero, so it is a new stream to everybody.
         stream.ring.slots_mut().filter_map(Slot::take_lineage).for_each(|lineage| out.release(lineage));
         self.flow.store.memory.loose -= stream.ring.loose_bytes();
         stream.ring = stream.ring.emptied();
+        let first = publisher.first.unwrap_or(0);
         (stream.record.incarnation, stream.record.registered, stream.next_seq) =
-            (publisher.incarnation, now, 0);
+            (publisher.incarnation, now, first);
         stream.guess_next_seq(false);
         stream.set_times(Times::default());
-        stream.record.first = publisher.made.unwrap_or(0);
+        stream.record.first = publisher.made.unwrap_or(first);
         stream.copying = Default::default();
         let first = topic.streams.first() == Some(&index);
         let partner = self.membership.pair.backup().map(|partner| partner.link);
@@ -346,14 +369,18 @@ impl Broker {
             self.flow.store.memory.names -= names;
         })?;
         // Whoever was there before this process may have published a lot: what that was, and who had it, is not known here.
-        let older = publisher.made.is_none() && publisher.incarnation < self.settings.started.0;
+        let older = publisher.made.is_none()
+            && publisher.first.is_none()
+            && publisher.incarnation < self.settings.started.0;
         let record = Record {
             source: publisher.link,
             gapless: publisher.gapless,
-            first: publisher.made.unwrap_or(if older { u64::MAX } else { 0 }),
+            first: publisher.made.or(publisher.first).unwrap_or(if older { u64::MAX } else { 0 }),
+            origin: publisher.origin.into(),
             ..Record::new(publisher.name, publisher.incarnation, now)
         };
         let mut stream = Stream::new(topic, ring, record);
+        stream.next_seq = publisher.first.unwrap_or(0);
         if older {
             stream.guess_next_seq(true);
         }
@@ -760,8 +787,9 @@ impl Broker {
             return self.expel(from, FarewellReason::Limit, text, out);
         }
         let from_primary = self.membership.pair.primary_link() == Some(from);
-        let Announce { publisher, incarnation, gapless, .. } = *announce;
-        let publisher = Publisher { name: publisher, incarnation, link: None, made: None, gapless };
+        let Announce { publisher, incarnation, gapless, origin, .. } = *announce;
+        let (link, made, first) = (None, None, None);
+        let publisher = Publisher { name: publisher, incarnation, link, made, gapless, origin, first };
         let known = self.flow.store.table.find_topic(announce.topic);
         let differs = |topic: &Topic| topic.contract != announce.contract;
         if from_primary && known.and_then(|index| self.flow.store.table.topic(index)).is_some_and(differs) {

@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
 use crate::store::pace::Pace;
-use crate::store::sessions::{Deferred, Session};
+use crate::store::sessions::{Deferred, Session, is_own};
 use crate::store::table::Topic;
 use crate::watch::events::Event;
 use contract::{Mutant, Needs, Time, TopicFilter, invariant};
@@ -178,6 +178,7 @@ impl Broker {
             if !known {
                 session.began = now;
                 self.flow.store.sessions.index(index, &filter);
+                self.note_interest(index, &filter, out);
             }
         } else {
             invariant!("a session that gets a filter is there");
@@ -308,12 +309,17 @@ impl Broker {
         topics: &[TopicId],
         joined: &mut usize,
     ) -> Result<(), String> {
-        let best_effort = self.flow.store.sessions.get(index).is_some_and(|session| session.best_effort);
+        let session = self.flow.store.sessions.get(index);
+        let best_effort = session.is_some_and(|session| session.best_effort);
+        let client: Box<str> = session.map_or("", |session| &session.client).into();
         for topic in topics {
             let Some(entry) = self.flow.store.table.topic(*topic) else {
                 invariant!("a topic that was found by its name is there");
                 continue;
             };
+            if is_own(&client, entry.name.as_str()) {
+                continue;
+            }
             if entry.subscribers.contains(&index) {
                 if entry.is_best_effort(index) != best_effort {
                     self.change_subscribers(*topic, |topic| topic.serve_as_best_effort(index, best_effort));
@@ -322,7 +328,7 @@ impl Broker {
                 self.plan_for_subscribers(*topic, index)?;
                 continue;
             }
-            if entry.contract.confirm && entry.subscribers.len() >= CONFIRMING_MAX {
+            if entry.confirms() && entry.subscribers.len() >= CONFIRMING_MAX {
                 return Err(format!("a confirmed topic has {CONFIRMING_MAX} subscribers, its limit"));
             }
             self.change_subscribers(*topic, |topic| {
@@ -494,6 +500,7 @@ impl Broker {
         session.forget(filter);
         session.sum_up();
         self.flow.store.sessions.unindex(index, filter);
+        self.note_no_interest(index, filter, out);
         self.serve_in_turn(index, out);
     }
 

@@ -13,6 +13,7 @@
 use crate::broker::Broker;
 use crate::commands::counting::Counting;
 use crate::commands::needs::Other;
+use crate::commands::sites::Telling;
 use crate::commands::subscribe::Subscribing;
 use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
@@ -54,6 +55,8 @@ pub(crate) enum Task {
     Retire { streams: Vec<StreamId> },
     /// Other graphs of operators: topics from here on are bound anew, then results are looked at of streams from here on.
     Rebind { topic: usize, stream: usize },
+    /// A site's link is told what is subscribed.
+    Tell(Telling),
     /// A subscriber of another protocol comes or goes.
     Count(Counting),
 }
@@ -168,6 +171,7 @@ impl Broker {
                 (used, streams.is_empty())
             }
             Task::Rebind { topic, stream } => self.go_on_binding(now, topic, stream, units, out),
+            Task::Tell(telling) => self.go_on_telling(telling, units, out),
             Task::Count(counting) => self.go_on_counting(counting, units),
         }
     }
@@ -187,6 +191,7 @@ impl Broker {
         {
             if place.is_empty() {
                 self.flow.store.sessions.unindex(session, filter);
+                self.note_no_interest(session, filter, out);
             }
             let (some, more) = self.clear_topics(session, filter, place, units - used, out);
             used += some;

@@ -31,6 +31,7 @@ pub(crate) fn announce(
                 class: topic.class,
                 topic: topic.name.as_str(),
                 publisher: &stream.record.publisher,
+                origin: &stream.record.origin,
             }),
         );
     }

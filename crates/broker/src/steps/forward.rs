@@ -61,7 +61,7 @@ impl Steps<'_> {
     /// wait for a slow subscriber, and only confirmed topics matter; lazily, it may have none of them.
     pub(crate) fn forward_unconfirmed(&mut self, to: LinkId, out: &mut impl Outputs) {
         let confirmed = |(index, _): (StreamId, &Stream)| {
-            let waits = |topic: &Topic| topic.contract.confirm || topic.plan.lazy.is_some();
+            let waits = |topic: &Topic| topic.confirms() || topic.plan.lazy.is_some();
             self.flow.store.table.pair(index).is_some_and(|(_, topic)| waits(topic)).then_some(index)
         };
         let streams: Vec<StreamId> = self.flow.store.table.streams().filter_map(confirmed).collect();

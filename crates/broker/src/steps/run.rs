@@ -79,7 +79,7 @@ impl Steps<'_> {
         }
         // After a failover its subscribers may have had it in time already; they know, and we do not.
         let again = status.has(SlotFlags::RESENT.or(SlotFlags::COPY));
-        let flags = heard(marks).with(asking(topic.contract.confirm)).with(sent_again(status));
+        let flags = heard(marks).with(asking(topic.confirms())).with(sent_again(status));
         let message =
             Message { stream: job.stream.0, flags, seq, created, payload: wire::trailer(marks, stored).0 };
         let (mut owed, mut waits) = (0_u64, false);
@@ -174,7 +174,7 @@ impl Steps<'_> {
     fn write_off(&mut self, session: SessionId, message: Deferred, out: &mut impl Outputs) {
         // Its stream may have ended while it waited.
         let Some((_, topic)) = self.flow.store.table.pair(message.stream) else { return };
-        let confirm = topic.contract.confirm;
+        let confirm = topic.confirms();
         if let Some(position) =
             topic.subscribers.iter().position(|other| *other == session).filter(|_| !confirm)
         {
@@ -262,7 +262,7 @@ impl Steps<'_> {
             let too_old = |patience: Span| now.since(waiting.since) > patience.max(topic.patience());
             if patience.is_some_and(too_old) {
                 session.miss(1, stats);
-                if !topic.contract.confirm {
+                if !topic.confirms() {
                     handed.push((waiting, position));
                 }
                 continue;
@@ -270,12 +270,12 @@ impl Steps<'_> {
             session.pace.count_sent();
             let expected = |stream: &Stream| session.expects(stream, slot.seq);
             announce(state, link, waiting.stream, stream, topic, expected, out);
-            let flags = heard(slot.marks).with(asking(topic.contract.confirm)).with(sent_again(slot.flags));
+            let flags = heard(slot.marks).with(asking(topic.confirms())).with(sent_again(slot.flags));
             let (payload, _) = wire::trailer(slot.marks, payload);
             let message =
                 Message { stream: waiting.stream.0, flags, seq: slot.seq, created: slot.created, payload };
             out.send_message(link, MessageKind::Deliver, &message);
-            if !topic.contract.confirm {
+            if !topic.confirms() {
                 handed.push((waiting, position));
             }
         }
@@ -358,7 +358,7 @@ impl Topic {
     /// kept for those that do not, it counts at once: nothing would be gained by waiting.
     #[inline]
     fn missing(&self, owed: u64) -> u64 {
-        match (self.contract.confirm, self.plan.replicate || self.made) {
+        match (self.confirms(), self.plan.replicate || self.made) {
             (true, _) => {
                 let count = self.subscribers.len().min(u64::BITS as usize) as u32;
                 u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0) & !self.excused()

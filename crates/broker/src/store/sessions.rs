@@ -157,6 +157,13 @@ impl Session {
     }
 }
 
+/// Whether a topic is the own one of a site whose link subscribes it. At a router, a site's topics stand below its name; its link is called like
+/// the site, with `@` before it.
+pub(crate) fn is_own(client: &str, topic: &str) -> bool {
+    let below = client.strip_prefix('@').and_then(|site| topic.strip_prefix(site));
+    below.is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// All sessions, by a number that stays the same while they live.
 #[derive(Clone, Default)]
 pub(crate) struct Sessions {
@@ -221,8 +228,19 @@ impl Sessions {
         self.by_filter.each(topic, |sessions| wanting.extend(sessions.iter().copied()));
         wanting.sort_unstable();
         wanting.dedup();
-        wanting.retain(|index| self.get(*index).is_some());
+        wanting.retain(|index| self.get(*index).is_some_and(|session| !is_own(&session.client, topic)));
         wanting
+    }
+
+    /// Those that subscribe a filter, as it is.
+    pub(crate) fn of_filter(&self, filter: &str) -> impl Iterator<Item = SessionId> {
+        let sessions = self.by_filter.get(filter).into_iter().flatten();
+        sessions.copied().filter(|index| self.get(*index).is_some())
+    }
+
+    /// Numbers that sessions have, or had.
+    pub(crate) fn places(&self) -> usize {
+        self.slots.len()
     }
 
     /// Whether one of a session's filters means a topic.
@@ -252,5 +270,24 @@ impl Sessions {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (SessionId, &mut Session)> {
         let slots = self.slots.iter_mut().enumerate();
         slots.filter_map(|(index, slot)| slot.as_mut().map(|session| (SessionId(index as u32), session)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_gets_what_stands_below_other_names() {
+        for (client, topic, own) in [
+            ("@north", "north/pump", true),
+            ("@north", "north", false),
+            ("@north", "northern/pump", false),
+            ("@north", "south/north/pump", false),
+            ("north", "north/pump", false),
+            ("@", "/pump", true),
+        ] {
+            assert_eq!(is_own(client, topic), own, "{client} {topic}");
+        }
     }
 }

@@ -59,6 +59,12 @@ impl Topic {
         self.stricter.as_deref().unwrap_or(&self.contract)
     }
 
+    /// Whether its messages count as dispatched only when its subscribers have confirmed them.
+    #[inline]
+    pub(crate) fn confirms(&self) -> bool {
+        self.strict().confirm
+    }
+
     /// Sets that.
     pub(crate) fn set_strict(&mut self, strict: Contract) {
         self.stricter = (strict != self.contract).then(|| Box::new(strict));
@@ -161,6 +167,8 @@ pub(crate) struct Stream {
 pub(crate) struct Record {
     pub(crate) publisher: Box<str>,
     pub(crate) incarnation: u64,
+    /// The site in which it is, where that is another one; else nothing.
+    pub(crate) origin: Box<str>,
     pub(crate) registered: Time,
     /// The publisher's connection here, if it has one.
     pub(crate) source: Option<LinkId>,
@@ -215,6 +223,7 @@ impl Record {
         Record {
             publisher: publisher.into(),
             incarnation,
+            origin: "".into(),
             registered,
             source: None,
             source_number: 0,
@@ -379,6 +388,14 @@ impl Table {
         self.topics.get(index.place())?.as_ref()
     }
 
+    /// Whether a topic's messages are confirmed may have changed.
+    pub(crate) fn note_confirmed(&mut self, index: TopicId) {
+        match self.topic(index).is_some_and(Topic::confirms) {
+            true => _ = self.confirmed.insert(index),
+            false => _ = self.confirmed.remove(&index),
+        }
+    }
+
     /// A topic to be changed. What follows from its terms is renewed afterwards.
     pub(crate) fn topic_mut(&mut self, index: TopicId) -> Option<TopicMut<'_>> {
         let topic = self.topics.get_mut(index.place())?.as_mut()?;
@@ -482,7 +499,7 @@ impl Table {
             self.topics.push(None);
         }
         self.by_name.insert(name, index);
-        if topic.contract.confirm {
+        if topic.confirms() {
             self.confirmed.insert(index);
         }
         self.topics[index.place()] = Some(topic);

@@ -38,7 +38,7 @@ impl PlainTerms {
     /// As they are now.
     pub(crate) fn of(topic: &Topic) -> PlainTerms {
         let receiver = match *topic.subscribers {
-            [only] if !topic.contract.confirm && !topic.has_others() => only,
+            [only] if !topic.confirms() && !topic.has_others() => only,
             _ => OTHERS,
         };
         let (class, priority, replicate) = (topic.class, topic.contract.priority, topic.plan.replicate);

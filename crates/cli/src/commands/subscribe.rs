@@ -187,7 +187,7 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     check_filters(&arguments.topic)?;
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let &SubscribeArguments { deadline, loss, link, best_effort, .. } = arguments;
-    let needs = Needs { deadline, loss, link, best_effort };
+    let needs = Needs { deadline, loss, link, best_effort, confirm: false };
     let Some(subscriptions) = subscribe(&client, &arguments.topic, needs)? else { return Ok(yes(false)) };
     let declared = Declared::of(config);
     let _watch = Watch::start(&client, config)?;

@@ -9,12 +9,13 @@ use access::{Access, Action};
 use contract::Time;
 use mqtt::Rules;
 use std::sync::Arc;
-use wire::{Decoded, Effects, FarewellReason, Frame, LinkId, decode};
+use wire::{Carry, Decoded, Effects, FarewellReason, Frame, LinkId, Register, decode};
 
 /// What `verge acl test` and rules call what is asked of a broker.
 const STATUS: &str = "status";
 const HANDOVER: &str = "handover";
 const CLIENTS: &str = "clients";
+const SITES: &str = "sites";
 
 /// What becomes of a frame.
 enum Pass {
@@ -168,6 +169,10 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
             Some(Command::Register(register)) => check(Action::Publish, register.topic).and_then(|()| {
                 if register.contract.is_some() { check(Action::Contract, register.topic) } else { Ok(()) }
             }),
+            Some(Command::Carry(carry)) => check(Action::Admin, SITES)
+                .and_then(|()| check(Action::Publish, carry.topic))
+                .and_then(|()| check(Action::Contract, carry.topic)),
+            Some(Command::AskInterest) => check(Action::Admin, SITES),
             Some(Command::Subscribe(filter)) => check(Action::Subscribe, filter),
             Some(Command::Look) => check(Action::Admin, STATUS),
             Some(Command::DropClient) => check(Action::Admin, CLIENTS),
@@ -182,6 +187,11 @@ impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
         }
         match frame {
             Frame::Register(register) => broker.refuse_stream(link, register, text, &mut wired),
+            Frame::Carry(carry) => {
+                let Carry { stream, incarnation, contract, topic, .. } = *carry;
+                let register = Register { stream, incarnation, contract: Some(contract), topic };
+                broker.refuse_stream(link, &register, text, &mut wired);
+            }
             Frame::Subscribe { number, filter, .. } => {
                 broker.refuse_filter(link, *number, filter, &text, &mut wired);
             }

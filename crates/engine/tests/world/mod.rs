@@ -18,12 +18,15 @@ use contract::{Contract, NodeId, Span, Time};
 use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning, Unfit};
 use engine::driving;
 use engine::testing::{Disk, Log};
-use engine::{Application, BrokerNode, ClientNode, ClientOutputs, Node};
+use engine::{
+    Application, BrokerNode, ClientNode, ClientOutputs, Node, Uplink, UplinkNews, UplinkReporter,
+    UplinkSettings,
+};
 use place::{Place, Stranger};
 use port::Port;
 use simulation::Agenda;
 use simulation::network::{self, Hosts, Network, Passing};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::{Effects, Farewell, Frame, LinkId, Message, MessageKind, PeerIndex, Shortfall};
 
 pub const START: Time = Time(1_000_000_000_000);
@@ -74,6 +77,16 @@ impl Application for Seen {
     }
 }
 
+/// What an uplink has told.
+#[derive(Default)]
+pub struct Told(pub Vec<String>);
+
+impl UplinkReporter for Told {
+    fn report(&mut self, news: &UplinkNews<'_>) {
+        self.0.push(format!("{news:?}"));
+    }
+}
+
 /// What can be on the agenda.
 enum Happening {
     Passing(Passing),
@@ -82,13 +95,23 @@ enum Happening {
 
 pub struct World {
     pub now: Time,
-    pub brokers: [Option<BrokerNode<Log>>; 2],
+    /// Two for each pair.
+    pub brokers: Vec<Option<BrokerNode<Log>>>,
     pub clients: Vec<ClientNode<Seen>>,
+    /// The pair of each.
+    homes: Vec<usize>,
+    pub uplinks: Vec<Uplink<Told>>,
+    /// The pair of each, and those of its routers.
+    ends: Vec<Vec<usize>>,
+    /// Hosts whose process has ended for good.
+    ended: BTreeSet<usize>,
+    /// How long the way is between an uplink and a router.
+    pub wide: Span,
     pub mqtt: Vec<mqtt::MqttClient>,
     /// What the brokers' gateways are told, if they have any.
     pub gateway: Option<fn(&mut ::mqtt::Settings)>,
     /// Where they keep what must outlive them, if they do.
-    pub stores: [Option<Disk>; 2],
+    pub stores: Vec<Option<Disk>>,
     pub delay: Span,
     strangers: Vec<Stranger>,
     /// The brokers' hosts, and then those of clients, as they came.
@@ -116,16 +139,30 @@ impl World {
 
     /// Brokers that serve clients of MQTT as well.
     pub fn with_gateway(tune: fn(&mut Settings), gateway: Option<fn(&mut ::mqtt::Settings)>) -> World {
+        World::of_pairs(1, tune, gateway)
+    }
+
+    /// So many pairs, the first broker of each before the others.
+    pub fn of_pairs(
+        pairs: usize,
+        tune: fn(&mut Settings),
+        gateway: Option<fn(&mut ::mqtt::Settings)>,
+    ) -> World {
         let mut world = World {
             now: START,
-            brokers: [None, None],
+            brokers: (0..2 * pairs).map(|_| None).collect(),
             clients: Vec::new(),
+            homes: Vec::new(),
+            uplinks: Vec::new(),
+            ends: Vec::new(),
+            ended: BTreeSet::new(),
+            wide: Span::millis(10),
             mqtt: Vec::new(),
             gateway,
-            stores: [None, None],
+            stores: (0..2 * pairs).map(|_| None).collect(),
             delay: Span::micros(100),
             strangers: Vec::new(),
-            places: [0, 1].map(|index| Place::new(Who::Broker(index), START)).into(),
+            places: (0..2 * pairs).map(|index| Place::new(Who::Broker(index), START)).collect(),
             network: Network::new(network_settings()),
             agenda: Agenda::new(),
             random: fastrand::Rng::with_seed(0),
@@ -136,8 +173,7 @@ impl World {
             walls: BTreeMap::new(),
             tune,
         };
-        world.start(0);
-        world.start(1);
+        (0..2 * pairs).for_each(|broker| world.start(broker));
         world
     }
 
@@ -152,7 +188,7 @@ impl World {
     pub fn start(&mut self, index: usize) {
         self.lives += 1;
         let node = NodeId(self.lives * 10 + index as u64);
-        let mut settings = settings(index, node, self.now);
+        let mut settings = settings(index % 2, node, self.now);
         (self.tune)(&mut settings);
         let disk = self.stores[index].clone();
         let mut kept: Vec<_> = disk.iter().flat_map(|disk| &disk.records).collect();
@@ -161,7 +197,7 @@ impl World {
         kept.iter().for_each(|(key, value)| ::mqtt::append_record(&mut records, key, value));
         let mut broker = BrokerNode::new(settings, Log::with_disk(disk));
         if let Some(tune) = self.gateway {
-            let mut gateway = mqtt::gateway(index, node, tune);
+            let mut gateway = mqtt::gateway(index % 2, node, tune);
             gateway.restore(&records);
             broker = broker.with_gateway(gateway);
         }
@@ -201,11 +237,33 @@ impl World {
     }
 
     pub fn add_client_as(&mut self, name: &str, incarnation: u64) -> usize {
+        self.add_client_at(0, name, incarnation)
+    }
+
+    /// A client of another pair than the first.
+    pub fn add_client_at(&mut self, pair: usize, name: &str, incarnation: u64) -> usize {
         let index = self.clients.len();
+        self.homes.push(pair);
         let settings = endpoint::Settings::new(name, incarnation, 2);
         self.clients.push(ClientNode::new(settings, self.now, Seen::default()));
         self.add_place(Who::Client(index));
         index
+    }
+
+    /// The uplink beside a broker, to the routers that these pairs are.
+    pub fn add_uplink(
+        &mut self,
+        site: &str,
+        beside: usize,
+        routers: &[usize],
+        tune: impl FnOnce(&mut UplinkSettings),
+    ) {
+        let mut settings = UplinkSettings::new(site, beside as u8 % 2, 2, self.now.0);
+        settings.routers = routers.iter().map(|pair| (format!("r{pair}"), 2)).collect();
+        tune(&mut settings);
+        self.ends.push([beside / 2].into_iter().chain(routers.iter().copied()).collect());
+        self.uplinks.push(Uplink::new(settings, self.now, Told::default()));
+        self.add_place(Who::Uplink(self.uplinks.len() - 1));
     }
 
     pub fn broker(&self, index: usize) -> &broker::Broker {
@@ -304,6 +362,14 @@ impl World {
         network::end_all(self, broker);
     }
 
+    /// An uplink's process dies in the same way, for good.
+    pub fn kill_uplink(&mut self, uplink: usize) {
+        let host = self.host(Who::Uplink(uplink));
+        self.ended.insert(host);
+        self.places[host].clear();
+        network::end_all(self, host);
+    }
+
     /// Somebody sets the clock of a broker's host.
     pub fn set_clock(&mut self, broker: usize, by: Span) {
         let now = self.now;
@@ -317,6 +383,11 @@ impl World {
         let (now, host) = (self.now, self.host(who));
         self.places[host].machine.clock.step(now, by);
         self.rouse(host);
+    }
+
+    /// What a clock shows.
+    pub fn clock(&self, who: Who) -> Time {
+        self.local(self.host(who))
     }
 
     /// The process stops for a while, and its connections stay up.

@@ -1,12 +1,12 @@
 //! Who is where in these worlds, and the one face of all nodes.
 
-use super::Seen;
 use super::mqtt::MqttClient;
 use super::port::Port;
+use super::{Seen, Told};
 use contract::{Span, Time};
 use engine::driving::TurnState;
 use engine::testing::Log;
-use engine::{BrokerNode, ClientNode, Node};
+use engine::{BrokerNode, ClientNode, Node, Uplink};
 use simulation::network::{EndId, News};
 use simulation::{Clock, Machine};
 use wire::{Effects, LinkChange, LinkId, PeerIndex};
@@ -15,6 +15,8 @@ use wire::{Effects, LinkChange, LinkId, PeerIndex};
 pub enum Who {
     Broker(usize),
     Client(usize),
+    /// What joins a site to others.
+    Uplink(usize),
     /// A client that speaks MQTT.
     Mqtt(usize),
     /// Somebody who speaks nothing that a broker knows.
@@ -85,6 +87,7 @@ impl Node for Stranger {
 pub enum Program<'a> {
     Broker(&'a mut BrokerNode<Log>),
     Client(&'a mut ClientNode<Seen>),
+    Uplink(&'a mut Uplink<Told>),
     Mqtt(&'a mut MqttClient),
     Stranger(&'a mut Stranger),
 }
@@ -94,6 +97,7 @@ macro_rules! each {
         match $program {
             Program::Broker($node) => $act,
             Program::Client($node) => $act,
+            Program::Uplink($node) => $act,
             Program::Mqtt($node) => $act,
             Program::Stranger($node) => $act,
         }

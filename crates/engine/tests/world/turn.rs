@@ -32,8 +32,12 @@ impl Hosts for World {
     fn put_down(&mut self, at: Time, what: Passing) {
         self.agenda.push(at, Happening::Passing(what));
     }
-    fn latency(&mut self, _from: usize, _to: usize) -> Span {
-        self.delay
+    fn latency(&mut self, from: usize, to: usize) -> Span {
+        let far = |uplink: usize, broker: usize| match self.places[uplink].who {
+            Who::Uplink(index) => self.ends[index][0] != broker / 2,
+            _ => false,
+        };
+        if far(from, to) || far(to, from) { self.wide } else { self.delay }
     }
     /// Places of connections that are gone are taken by others, which have their own ages.
     fn lag(&self, end: EndId) -> Span {
@@ -45,7 +49,7 @@ impl Hosts for World {
         false
     }
     fn is_alive(&self, host: usize) -> bool {
-        self.brokers.get(host).is_none_or(Option::is_some)
+        self.brokers.get(host).is_none_or(Option::is_some) && !self.ended.contains(&host)
     }
     /// Doors are always open here.
     fn listens(&self, _host: usize, _from: usize) -> bool {
@@ -144,7 +148,14 @@ impl Turn for Turning<'_> {
     }
     fn dial(&mut self, _time: Time) {
         for (peer, within) in std::mem::take(&mut self.place().port.dials) {
-            let to = if self.host < 2 { 1 - self.host } else { usize::from(peer.0) % 2 };
+            let world = &*self.world;
+            let broker = |pair: usize| 2 * pair + usize::from(peer.0) % 2;
+            let to = match world.places[self.host].who {
+                Who::Broker(index) => index ^ 1,
+                Who::Client(index) => broker(world.homes[index]),
+                Who::Uplink(index) => broker(world.ends[index][(usize::from(peer.0) / 16).saturating_sub(1)]),
+                Who::Mqtt(_) | Who::Stranger(_) => broker(0),
+            };
             network::dial(self.world, self.host, to, peer, within);
         }
     }
@@ -165,6 +176,7 @@ impl World {
         let mut node = match place.who {
             Who::Broker(index) => Program::Broker(self.brokers[index].as_mut()?),
             Who::Client(index) => Program::Client(&mut self.clients[index]),
+            Who::Uplink(index) => Program::Uplink(&mut self.uplinks[index]),
             Who::Mqtt(index) => Program::Mqtt(&mut self.mqtt[index]),
             Who::Stranger(index) => Program::Stranger(&mut self.strangers[index]),
         };
@@ -180,6 +192,7 @@ impl World {
         match self.places[host].who {
             Who::Broker(index) => self.brokers[index].as_ref().map_or(Time::NEVER, Node::next_deadline),
             Who::Client(index) => self.clients[index].next_deadline(),
+            Who::Uplink(index) => self.uplinks[index].next_deadline(),
             Who::Mqtt(index) => self.mqtt[index].next_deadline(),
             Who::Stranger(index) => self.strangers[index].next_deadline(),
         }

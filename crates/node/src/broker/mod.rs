@@ -10,6 +10,7 @@ mod reload;
 mod security;
 mod snapshot;
 mod topics;
+mod uplink;
 
 use crate::Trouble;
 use crate::signals::Heard;
@@ -84,7 +85,8 @@ pub fn run(
     takers.extend(security.taker.take().map(|taker| Box::new(taker) as Box<dyn Taker>));
     let (told, notified) = (lines.clone(), notifier.clone());
     reload::reload_in_background(config, reload, takers, wants.hangups, told, notified, &helpers)?;
-    let watched = observe::start(config, own, &notifier, places::http(allowed), &helpers)?;
+    let joined = uplink::start(config, own, &lines, &helpers)?;
+    let watched = observe::start(config, own, &notifier, (places::http(allowed), joined), &helpers)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
     let _awake = keep_awake(&config.realtime, &lines, &helpers);
     for sentence in ask(&wishes(config)) {

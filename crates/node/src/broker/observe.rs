@@ -1,5 +1,6 @@
 //! How a broker is watched: the control thread with its HTTP server, and the service manager that is told that all is well.
 
+use super::uplink::Watch;
 use crate::Trouble;
 use crate::status;
 use broker::Snapshot;
@@ -9,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use verge::Standing;
-use web::{Answers, Beat, Control};
+use web::{Answers, Beat, Control, StatusSource};
 
 /// The time between two looks where no watchdog says how long it is.
 const BEAT: Duration = Duration::from_secs(5);
@@ -20,7 +21,7 @@ pub fn start(
     config: &Config,
     own: &BrokerAddress,
     notifier: &Notifier,
-    connections: usize,
+    (connections, uplink): (usize, Option<Watch>),
     helpers: &Helpers,
 ) -> Result<Option<(Answers, Option<SocketAddr>)>, Trouble> {
     let key = || format!("brokers.{}.http", own.name);
@@ -36,6 +37,7 @@ pub fn start(
         http,
         connections,
         status: Arc::new(move || status::as_json(&shown)),
+        site: uplink.map(|uplink| Arc::new(move || uplink.as_json()) as StatusSource),
         beat: notifier.is_connected().then(|| beat(notifier.clone())),
     };
     helpers.hire("control", move || control.run().map_err(|error| error.to_string()))?;

@@ -94,7 +94,9 @@ proptest! {
         stream in any::<u32>(), incarnation in any::<u64>(), next_seq in any::<u64>(), contract in any_contract(),
         topic in "\\PC{0,60}", name in "\\PC{0,30}", flag in any::<bool>(),
     ) {
-        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, class: next_seq as u16, topic: &topic, publisher: &name }))?;
+        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, class: next_seq as u16, topic: &topic, publisher: &name, origin: &name }))?;
+        round_trip(Frame::Carry(Carry { stream, incarnation, first_seq: next_seq, contract, topic: &topic, publisher: &name, origin: &name }))?;
+        round_trip(Frame::Interest { wanted: flag, filter: &topic })?;
         round_trip(Frame::Subscribe { number: stream, needs: Needs::NONE, filter: &topic })?;
         round_trip(Frame::Subscribed { number: stream, admitted: flag, reigns: !flag, text: &topic })?;
         round_trip(Frame::Unsubscribe { number: stream })?;
@@ -108,7 +110,7 @@ proptest! {
 
     #[test]
     fn control_frames_round_trip(number in any::<u64>(), flag in any::<bool>(), text in "\\PC{0,60}", reason in 0_u8..6, row in any::<u32>()) {
-        for frame in [Frame::Join, Frame::JoinKnowing, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
+        for frame in [Frame::AskInterest, Frame::Join, Frame::JoinKnowing, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
             round_trip(frame)?;
         }
         let known = flag.then_some(ClockDifference { ahead: Span(number as i64), within: Span(i64::from(row)) });
@@ -313,6 +315,7 @@ fn sample() -> Vec<u8> {
         class: 4,
         topic: "t/1",
         publisher: "p",
+        origin: "",
     };
     let session =
         Frame::Session { incarnation: 1, present: true, needs: Needs::NONE, client: "s", filter: "#" };

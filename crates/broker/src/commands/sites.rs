@@ -1,0 +1,220 @@
+//! Links of sites: streams that they carry for publishers elsewhere, and what they are told of who subscribes here.
+//!
+//! The problem: nothing may leave a site that nobody elsewhere wants, and a filter may mean topics that nobody has published yet. The idea: a
+//! site's link hears which filters others have subscribed, and carries what they mean. A router tells sites what the other sites want, and a
+//! site's broker tells its link what is wanted at home, in the same way.
+//!
+//! Invariant: a link has been told that a filter is wanted, and not the contrary since, exactly if somebody else than the link's own client
+//! subscribes it; while it is still being told of what was there when it asked, that is true of what it has been told of.
+
+use crate::broker::Broker;
+use crate::commands::register::Publisher;
+use crate::commands::tasks::{TEST_UNITS, Task};
+use crate::outputs::Outputs;
+use crate::store::ids::SessionId;
+use crate::store::sessions::{Session, Sessions};
+use contract::{Time, TopicFilter};
+use std::collections::BTreeMap;
+use wire::{Carry, FarewellReason, Frame, LinkId, Register};
+
+/// Links that may ask what is subscribed.
+pub(crate) const INTERESTED_MAX: usize = 1_024;
+
+/// Who wants topics beside the subscribers that the broker knows itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Others {
+    /// Clients of other protocols.
+    Clients,
+    /// Operators.
+    Operators,
+}
+
+/// What links are told of what is subscribed.
+#[derive(Clone, Default)]
+pub(crate) struct Interest {
+    links: Vec<LinkId>,
+    /// Filters that others want, and who: one bit each.
+    others: BTreeMap<Box<str>, u8>,
+}
+
+/// A link that is being told what was subscribed when it asked.
+#[derive(Clone)]
+pub(crate) struct Telling {
+    link: LinkId,
+    /// The place of the next session.
+    session: usize,
+    /// Then what others want, after this filter.
+    after: Option<Box<str>>,
+}
+
+impl Interest {
+    /// Whether somebody else than a link's own site wants a filter, this session left out.
+    fn wants(&self, sessions: &Sessions, filter: &str, own: &str, without: Option<SessionId>) -> bool {
+        let counts = |index: SessionId| {
+            Some(index) != without
+                && sessions.get(index).is_some_and(|session| !is_same(&session.client, own))
+        };
+        self.others.contains_key(filter) || sessions.of_filter(filter).any(counts)
+    }
+
+    /// Forgets a link.
+    pub(crate) fn forget(&mut self, link: LinkId) {
+        self.links.retain(|other| *other != link);
+    }
+}
+
+impl Broker {
+    /// A site's link asks to carry a stream for its publisher.
+    pub(crate) fn carry(&mut self, now: Time, from: LinkId, carry: &Carry<'_>, out: &mut impl Outputs) {
+        let &Carry { stream, incarnation, first_seq, contract, topic, publisher, origin } = carry;
+        let register = Register { stream, incarnation, contract: Some(contract), topic };
+        if let Some(text) = self.cannot_take(&register) {
+            return self.deny(from, &register, &text.into(), out);
+        }
+        self.spend(TEST_UNITS);
+        let publisher = Publisher {
+            name: publisher,
+            incarnation,
+            link: Some(from),
+            made: None,
+            gapless: true,
+            origin,
+            first: Some(first_seq),
+        };
+        self.take_registered(now, from, &register, &publisher, out);
+    }
+
+    /// A site's link wants to know what others subscribe.
+    pub(crate) fn ask_interest(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
+        self.interest.forget(from);
+        if self.interest.links.len() >= INTERESTED_MAX {
+            let text = "too many links of sites ask what is subscribed here: use more routers";
+            return self.expel(from, FarewellReason::Limit, text, out);
+        }
+        self.interest.links.push(from);
+        self.begin(now, Task::Tell(Telling { link: from, session: 0, after: None }), out);
+    }
+
+    /// Tells a link further filters. Returns how many units that took, and whether it was all.
+    pub(crate) fn go_on_telling(
+        &self,
+        telling: &mut Telling,
+        units: usize,
+        out: &mut impl Outputs,
+    ) -> (usize, bool) {
+        let link = telling.link;
+        // It may have gone, or been closed, since.
+        let Some(state) = self.flow.store.links.get(link).filter(|state| !state.closing) else {
+            return (1, true);
+        };
+        let sessions = &self.flow.store.sessions;
+        let mut used = 0;
+        while used < units && telling.session < sessions.places() {
+            let index = SessionId(telling.session as u32);
+            telling.session += 1;
+            used += 1;
+            let others = |session: &&Session| !is_same(&session.client, &state.name);
+            let Some(session) = sessions.get(index).filter(others) else { continue };
+            used += session.filters.len();
+            session.filters.keys().for_each(|filter| tell(link, filter.as_str(), true, out));
+        }
+        while used < units {
+            use std::ops::Bound::{Excluded, Unbounded};
+            let from = telling.after.as_deref().map_or(Unbounded, Excluded);
+            let Some((filter, _)) = self.interest.others.range::<str, _>((from, Unbounded)).next() else {
+                out.send(link, &Frame::Interest { wanted: true, filter: "" });
+                return (used + 1, true);
+            };
+            used += 1;
+            tell(link, filter, true, out);
+            telling.after = Some(filter.clone());
+        }
+        (used, false)
+    }
+
+    /// A session subscribes a filter, which is known already.
+    pub(crate) fn note_interest(&self, session: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
+        self.each_interested(session, filter, true, out);
+    }
+
+    /// A session does not subscribe a filter any more, which is known already.
+    pub(crate) fn note_no_interest(&self, session: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
+        self.each_interested(session, filter, false, out);
+    }
+
+    /// Tells those for whom it has changed by this session whether a filter is wanted.
+    fn each_interested(
+        &self,
+        session: SessionId,
+        filter: &TopicFilter,
+        wanted: bool,
+        out: &mut impl Outputs,
+    ) {
+        let sessions = &self.flow.store.sessions;
+        let client = sessions.get(session).map_or("", |session| &session.client);
+        for link in &self.interest.links {
+            let Some(state) = self.flow.store.links.get(*link) else { continue };
+            let is_others = !is_same(client, &state.name);
+            if is_others && !self.interest.wants(sessions, filter.as_str(), &state.name, Some(session)) {
+                tell(*link, filter.as_str(), wanted, out);
+            }
+        }
+    }
+
+    /// Others than the subscribers that the broker knows itself want the topics of a filter, or do not any more.
+    pub fn others_want(&mut self, filter: &str, who: Others, wanted: bool, out: &mut impl Outputs) {
+        let bit = 1 << who as u8;
+        let before = self.interest.others.get(filter).copied().unwrap_or(0);
+        let after = if wanted { before | bit } else { before & !bit };
+        match after {
+            0 => _ = self.interest.others.remove(filter),
+            _ => _ = self.interest.others.insert(filter.into(), after),
+        }
+        if (before == 0) == (after == 0) {
+            return;
+        }
+        let sessions = &self.flow.store.sessions;
+        for link in &self.interest.links {
+            let Some(state) = self.flow.store.links.get(*link) else { continue };
+            let others = |index: SessionId| {
+                sessions.get(index).is_some_and(|session| !is_same(&session.client, &state.name))
+            };
+            if !sessions.of_filter(filter).any(others) {
+                tell(*link, filter, wanted, out);
+            }
+        }
+    }
+}
+
+/// Whether two clients are the same, or links of one site. A site's link is called like the site, with `@` before it; where it has more of
+/// them, something follows after `/`.
+fn is_same(client: &str, other: &str) -> bool {
+    fn site(client: &str) -> Option<&str> {
+        client.strip_prefix('@').and_then(|name| name.split('/').next())
+    }
+    client == other || site(client).is_some() && site(client) == site(other)
+}
+
+fn tell(link: LinkId, filter: &str, wanted: bool, out: &mut impl Outputs) {
+    out.send(link, &Frame::Interest { wanted, filter });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_one_site_are_the_same() {
+        for (client, other, same) in [
+            ("@north", "@north", true),
+            ("@north/1", "@north/2", true),
+            ("@north", "@south", false),
+            ("@north", "@northern", false),
+            ("north", "@north", false),
+            ("pump", "pump", true),
+            ("pump/1", "pump/2", false),
+        ] {
+            assert_eq!(is_same(client, other), same, "{client} {other}");
+        }
+    }
+}

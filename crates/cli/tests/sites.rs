@@ -1,0 +1,103 @@
+//! Two sites and a router, as real processes: what somebody at one site publishes comes to the other.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use support::{Family, Load, PATIENT, Pair, Receiver, Site, free_ports, http, wait_for, wait_until};
+
+/// What makes a pair a site, whose router is that.
+fn joined(name: &str, router: &Site) -> String {
+    let [_, _, second, _] = router.ports;
+    format!(
+        "{PATIENT}[site]\nname = \"{name}\"\n[routers.r1]\naddress = \"127.0.0.1:{}\"\npartner = \"127.0.0.1:{second}\"\n",
+        router.ports[0]
+    )
+}
+
+/// A topic with its own messages, until one of them has crossed.
+fn wait_for_a_way(from: &Site, receiver: &Receiver) {
+    let family = Family { name: "probe", topics: 1, ..Family::patient()[0] };
+    let mut probe = Load::start(from, &[family]);
+    wait_until("the first message to cross", || receiver.least(&probe.topics) > 0);
+    probe.stop();
+}
+
+#[test]
+fn what_is_published_at_one_site_comes_to_another_whichever_primary_dies() {
+    let mut router = Pair::start(PATIENT);
+    let mut north = Pair::start(&joined("north", &router.site));
+    let mut south = Pair::start(&joined("south", &router.site));
+    [&router, &north, &south].iter().for_each(|pair| _ = pair.wait_for_protection());
+    let receiver = Receiver::start(&south.site, "#");
+    wait_for_a_way(&north.site, &receiver);
+    let families: Vec<Family> = Family::patient().into_iter().take(2).collect();
+    let mut load = Load::start(&north.site, &families);
+    receiver.wait_for_more(&load.topics, 10);
+    for victim in [&mut north, &mut south, &mut router] {
+        let primary = victim.wait_for_protection();
+        victim.kill(primary);
+        victim.wait_for_reign(1 - primary);
+        receiver.wait_for_more(&load.topics, 10);
+        victim.restart(primary);
+        victim.wait_for_protection();
+    }
+    receiver.wait_for_more(&load.topics, 10);
+    let published: BTreeMap<String, u64> = load.stop();
+    receiver.must_have(&published);
+    for pair in [&mut north, &mut south] {
+        let log = pair.broker(0).log() + &pair.broker(1).log();
+        assert!(log.contains("this uplink carries") && log.contains("the router r1 is reached"), "{log}");
+        assert!(!log.contains("does not carry") && !log.contains("name of its own"), "{log}");
+    }
+}
+
+#[test]
+fn a_site_says_how_it_is_joined_and_a_broker_without_one_that_it_is_not() {
+    let [port, other] = free_ports::<2>();
+    let router = Site::new(PATIENT);
+    let _router = router.start(0);
+    let north = Site::new(&joined("north", &router));
+    let text = std::fs::read_to_string(&north.config).unwrap();
+    let text = text.replacen("[brokers.a]\n", &format!("[brokers.a]\nhttp = \"127.0.0.1:{port}\"\n"), 1);
+    std::fs::write(&north.config, text).unwrap();
+    let broker = north.start(0);
+    wait_until("its HTTP port", || broker.log().contains("metrics at"));
+    let report = wait_for("the router to be reached", || {
+        let (code, body) = http::get(port, "/api/v1/site");
+        let report: serde_json::Value = (code == 200).then(|| serde_json::from_str(&body).ok())??;
+        (report["routers"][0]["reached"] == true).then_some(report)
+    });
+    assert_eq!((&report["site"], &report["carries"]), (&"north".into(), &true.into()));
+    assert!(report["routers"][0]["clock_within_ns"].as_i64().unwrap() > 0, "{report}");
+    let alone = Site::new("");
+    let text = std::fs::read_to_string(&alone.config).unwrap();
+    let text = text.replacen("[brokers.a]\n", &format!("[brokers.a]\nhttp = \"127.0.0.1:{other}\"\n"), 1);
+    std::fs::write(&alone.config, text).unwrap();
+    let broker = alone.start(0);
+    wait_until("its HTTP port", || broker.log().contains("metrics at"));
+    let (code, body) = http::get(other, "/api/v1/site");
+    assert!(code == 404 && body.contains("site.name"), "{code} {body}");
+}
+
+#[test]
+fn what_is_wrong_with_a_sites_configuration_is_said_with_a_remedy() {
+    for (more, says) in [
+        ("[site]\nname = \"north\"\n", "has no routers"),
+        ("[routers.r1]\naddress = \"127.0.0.1:1\"\n", "site.name is not"),
+        ("[site]\nname = \"a/b\"\n[routers.r1]\naddress = \"127.0.0.1:1\"\n", "site.name"),
+        ("[site]\nname = \"n\"\nshare = [\"a/#/b\"]\n[routers.r1]\naddress = \"127.0.0.1:1\"\n", "`#`"),
+        (
+            "[site]\nname = \"n\"\nuser = \"x\"\n[routers.r1]\naddress = \"127.0.0.1:1\"\n",
+            "site.password_file",
+        ),
+        (
+            "[site]\nname = \"n\"\n[uplink]\ntls = true\n[routers.r1]\naddress = \"127.0.0.1:1\"\n",
+            "give tls.ca",
+        ),
+    ] {
+        let site = Site::new(more);
+        site.run(&["config", "show"]).must(2, &[says]);
+    }
+}

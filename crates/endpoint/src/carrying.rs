@@ -1,0 +1,114 @@
+//! What a site's link does beside what every client does: it publishes for others, under their numbers, and turns the time of one clock
+//! into that of another.
+//!
+//! The problem: clocks of two sites need not agree. The idea: what counts is a message's age. Whoever hands it on knows how far its own clock
+//! is from the next broker's, and writes the creation as the time that this broker's clock showed then. The truth is no further from
+//! that than `within` of [`Endpoint::clock`].
+//!
+//! Invariant: nothing is sent to a broker, and nothing is asked of it, before its clock is known.
+
+use crate::endpoint::{Asked, Endpoint, Outputs, PUBLICATIONS, place};
+use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError, Retention};
+use crate::subscription::Confirmation;
+use contract::{Contract, Span, Time};
+use wire::limits::PAYLOAD_BYTES_MAX;
+use wire::{LinkId, MarkKind, Message, MessageFlags, MessageKind};
+
+/// A stream to be published for somebody else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carried<'a> {
+    /// The topic, as it is called where it goes.
+    pub topic: &'a str,
+    /// Its publisher, as it is called there.
+    pub publisher: &'a str,
+    /// The site in which it is published.
+    pub origin: &'a str,
+    /// Which life of the publication it is.
+    pub incarnation: u64,
+    /// The number of the first message that goes this way.
+    pub first_seq: u64,
+    /// What is asked for.
+    pub contract: Contract,
+    /// So many messages are retained.
+    pub retain: u32,
+}
+
+impl Endpoint {
+    /// Begins to publish a stream for somebody else. Messages may follow at once: a broker that refuses it drops them. Whoever calls sees to it
+    /// that no stream is carried twice.
+    pub fn carry(&mut self, carried: &Carried<'_>, out: &mut impl Outputs) -> Result<u32, AdvertiseError> {
+        contract::check_name(carried.topic)?;
+        let mut publication = Publication::new(carried.topic, carried.incarnation, Some(carried.contract));
+        publication.carried = Some((carried.publisher.into(), carried.origin.into()));
+        publication.next_seq = carried.first_seq;
+        publication.retention = Retention::new(carried.retain);
+        let limit = self.settings.limits.publications;
+        let free = &mut self.free[PUBLICATIONS];
+        let number =
+            place(&mut self.publications, free, publication, limit).ok_or(AdvertiseError::Limit(limit))?;
+        (0..self.brokers.len()).for_each(|broker| self.catch_up_with(broker, number, out));
+        Ok(number)
+    }
+
+    /// Publishes a message under the number that its publisher gave it, created when our clock showed `created`. It is retained as the
+    /// contract says; while there is no primary, that is all that happens.
+    pub fn publish_as(
+        &mut self,
+        number: u32,
+        seq: u64,
+        created: Time,
+        payload: &[u8],
+        out: &mut impl Outputs,
+    ) -> Result<(), PublishError> {
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(PublishError::TooLong(payload.len()));
+        }
+        let primary = self.primary_link();
+        let shift = primary.map_or(Span::ZERO, |(broker, _)| self.shift(broker));
+        let slot = self.publications.get_mut(number as usize).and_then(Option::as_mut);
+        let publication = slot.ok_or(PublishError::Ended)?;
+        if let PublicationState::Refused(text, _) = &publication.state {
+            return Err(PublishError::Refused(text.clone()));
+        }
+        publication.next_seq = publication.next_seq.max(seq.saturating_add(1));
+        publication.retention.keep(seq, created, payload);
+        let Some((broker, link)) = primary else { return Ok(()) };
+        if out.backlog(link) > self.settings.limits.backlog_bytes {
+            return Err(PublishError::Overloaded);
+        }
+        let resends = publication.resent != self.succession;
+        publication.bring_up_to_date(number, broker, link, (Some(self.succession), shift), out);
+        if !resends || publication.retention.is_empty() {
+            let (flags, created) = (MessageFlags::NONE, created + shift);
+            let message = Message { stream: number, flags, seq, created, payload };
+            out.send_message(link, MessageKind::Publish, &message);
+        }
+        Ok(())
+    }
+
+    /// What has to be added to a time of our clock for that of a broker's.
+    pub(crate) fn shift(&self, broker: usize) -> Span {
+        let known =
+            self.brokers.get(broker).filter(|_| self.settings.translates).and_then(|b| b.clock.known());
+        known.map_or(Span::ZERO, |known| Span(-known.ahead.0))
+    }
+
+    /// What was to be confirmed has been handed on. Where the connection has gone since, the message comes again.
+    pub fn confirm(&self, confirmation: Confirmation, out: &mut impl Outputs) {
+        if self.broker_of(confirmation.link).is_some() {
+            out.send_mark(confirmation.link, MarkKind::Confirm, confirmation.mark);
+        }
+    }
+
+    /// A sign that the primary has looked at everything that was published until now, which comes with the next poll; see
+    /// [`Endpoint::has_answered`].
+    pub fn next_sign(&self) -> Option<Asked> {
+        let (broker, link) = self.primary_link()?;
+        Some(Asked { broker, link, number: self.brokers.get(broker)?.polled() + 1 })
+    }
+
+    /// Whether a link is one of this endpoint's.
+    pub fn owns(&self, link: LinkId) -> bool {
+        self.broker_of(link).is_some()
+    }
+}

@@ -1,0 +1,619 @@
+//! What joins a site to others: a client of the site's own brokers and of each router at once, which carries what is wanted across.
+//!
+//! The problem: nothing may leave a site that nobody elsewhere wants, what is wanted must cross in time although clocks differ, and either
+//! end may fail over. The idea: an uplink is nothing but endpoints. Towards a router it is a publisher that retains and sends again, towards
+//! home a subscriber of just what routers say that other sites want; and the other way round. At a router a site's topics stand
+//! below the site's name, so that sites cannot disturb each other, and each can be held to its own by ordinary rights.
+//!
+//! Beside each broker of a site there is an uplink; only the one whose broker reigns is connected to routers. To them, and to the site's brokers where
+//! it receives what leaves, all uplinks of a site are one client: when another goes on, its subscriptions are there already, and what had to
+//! wait meanwhile comes.
+//!
+//! Invariants: what leaves is published in this site, shared, and wanted elsewhere. What comes is wanted here. Streams keep their publishers,
+//! lives and numbers, so that whatever comes twice is dropped where it is received.
+//!
+//! Source: the edge broker of PubSubCoord §2.6; `docs/decisions/0039`.
+
+mod ends;
+mod handing;
+mod inward;
+mod outward;
+mod wishes;
+
+use crate::node::{Node, for_each_frame};
+use contract::{LinkClass, Time, TopicFilter};
+use endpoint::{BROKERS_MAX, Endpoint, Limits, Reigning, Settings};
+use ends::{End, Event, Heard, Through};
+use inward::Inward;
+use outward::Outward;
+use std::collections::BTreeMap;
+use wire::{Effects, LinkChange, LinkId, LinkMap, PeerIndex};
+use wishes::Wishes;
+
+/// Routers that an uplink may be told of.
+pub const ROUTERS_MAX: usize = 14;
+/// Numbers by which the driver is told to dial, for each pair of brokers: one for each broker, and one for the way through it.
+const PEERS_PER_END: usize = 2 * BROKERS_MAX;
+
+/// One of an uplink's endpoints.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Which {
+    /// At the site's own brokers, always: hears what is wanted there, and publishes what comes.
+    Home,
+    /// There too: receives what leaves. It is connected where that can go somewhere.
+    Tap,
+    /// At a router, by its place.
+    Router(usize),
+}
+
+impl Which {
+    /// The first of its numbers for dialing.
+    fn base(self) -> u8 {
+        let place = match self {
+            Which::Home => 0,
+            Which::Tap => 1,
+            Which::Router(place) => place + 2,
+        };
+        (place * PEERS_PER_END) as u8
+    }
+
+    /// Whose number for dialing that is, and what it means there.
+    fn of_peer(peer: PeerIndex) -> (Which, PeerIndex) {
+        let which = match usize::from(peer.0) / PEERS_PER_END {
+            0 => Which::Home,
+            1 => Which::Tap,
+            place => Which::Router(place - 2),
+        };
+        (which, PeerIndex(peer.0 % PEERS_PER_END as u8))
+    }
+}
+
+/// Everything that an uplink is told at start.
+#[derive(Clone, Debug)]
+pub struct UplinkSettings {
+    /// The site's name: one level of topics.
+    pub site: String,
+    /// How the site's own brokers are spoken to.
+    pub home: Settings,
+    /// The same where what leaves is received.
+    pub tap: Settings,
+    /// Which of them this uplink stands beside.
+    pub beside: PeerIndex,
+    /// How routers are spoken to; each has a number of brokers of its own.
+    pub router: Settings,
+    /// The routers: names, and how many addresses each has.
+    pub routers: Vec<(String, u8)>,
+    /// Which of the site's topics may leave it.
+    pub share: Vec<TopicFilter>,
+    /// Which topics of other sites may come.
+    pub want: Vec<TopicFilter>,
+    /// The link class by which routers reckon the way to a site.
+    pub link: LinkClass,
+    /// So many messages of each stream are retained for a router that fails, at least.
+    pub retain: u32,
+}
+
+impl UplinkSettings {
+    /// The usual settings of a site whose pair has so many addresses. `incarnation`: when this process started.
+    pub fn new(site: &str, beside: u8, brokers: u8, incarnation: u64) -> UplinkSettings {
+        let crossing = |name: &str, incarnation, brokers| Settings {
+            crosses: true,
+            limits: Limits { subscriptions: FILTERS_MAX, ..Limits::default() },
+            ..Settings::new(name, incarnation, brokers)
+        };
+        let everything = || vec!["#".parse().expect("invariant: a filter")];
+        UplinkSettings {
+            site: site.to_owned(),
+            home: crossing(&format!("@{site}/{}", beside + 1), incarnation, brokers),
+            tap: Settings {
+                crosses: false,
+                hands_on: true,
+                ..crossing(&format!("@{site}"), ONE_LIFE, brokers)
+            },
+            beside: PeerIndex(beside),
+            router: Settings {
+                translates: true,
+                hands_on: true,
+                ..crossing(&format!("@{site}"), ONE_LIFE, 0)
+            },
+            routers: Vec::new(),
+            share: everything(),
+            want: everything(),
+            link: LinkClass::CLOUD,
+            retain: 0,
+        }
+    }
+}
+
+/// All uplinks of a site live one life where they are one client.
+const ONE_LIFE: u64 = 1;
+/// Filters that an uplink subscribes at one end.
+const FILTERS_MAX: usize = 65_536;
+
+/// What an uplink has to tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum UplinkNews<'a> {
+    /// Its broker reigns, so that it carries; or it does no longer.
+    Carries(bool),
+    /// A router is reached.
+    Reached {
+        /// Its name.
+        router: &'a str,
+    },
+    /// It is no longer, or still is not.
+    Unreached {
+        /// Its name.
+        router: &'a str,
+        /// Why, as far as somebody has said so.
+        why: &'a str,
+    },
+    /// A stream is not carried.
+    Refused {
+        /// The router that refuses it; `None`: the site's own broker.
+        router: Option<&'a str>,
+        /// The topic, as it is called there.
+        topic: &'a str,
+        /// Why.
+        why: &'a str,
+    },
+    /// Something that others want is not told to be wanted, or not subscribed.
+    Unwished {
+        /// The router; `None`: the site's own broker.
+        router: Option<&'a str>,
+        /// The filter.
+        filter: &'a str,
+        /// Why.
+        why: &'a str,
+    },
+}
+
+/// Who hears of it.
+pub trait UplinkReporter {
+    /// Something has happened.
+    fn report(&mut self, news: &UplinkNews<'_>);
+}
+
+/// What an uplink has carried.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Traffic {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Messages that could not be handed on, since too much waits on the connection.
+    pub dropped: u64,
+}
+
+/// A router as it is seen from a site.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouterView {
+    /// Its name.
+    pub name: String,
+    /// Whether it is reached, and has a primary.
+    pub reached: bool,
+    /// How far its clock is known to be from ours, and how exactly, in nanoseconds.
+    pub clock: Option<(i64, i64)>,
+    /// Filters that other sites want.
+    pub wishes: usize,
+    /// Streams that go there, and what has gone.
+    pub outward: (usize, Traffic),
+    /// Streams that come from there, and what has come.
+    pub inward: (usize, Traffic),
+}
+
+/// An uplink as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UplinkView {
+    /// The site.
+    pub site: String,
+    /// Whether it carries.
+    pub carries: bool,
+    /// Filters that are wanted here, and not more often than once.
+    pub wishes: usize,
+    /// The routers.
+    pub routers: Vec<RouterView>,
+    /// Streams that are not carried.
+    pub refused: Vec<(Option<String>, String, String)>,
+}
+
+/// The uplink of a site, wired to bytes.
+pub struct Uplink<R> {
+    settings: UplinkSettings,
+    reporter: R,
+    home: End,
+    tap: End,
+    /// Whether the tap is connected, or on its way.
+    taps: bool,
+    routers: Vec<Router>,
+    carries: bool,
+    /// Whose link each is.
+    links: LinkMap<Which>,
+    heard: Heard,
+    /// What is heard while something is asked of an endpoint of which nothing comes at once: nothing.
+    aside: Heard,
+    /// What is wanted at home.
+    wishes: Wishes,
+    outward: Outward,
+    inward: Inward,
+    /// Streams that are not carried: who refuses, the topic there, and why.
+    refused: BTreeMap<(Which, Box<str>), Box<str>>,
+}
+
+/// A router, and what is known of it.
+struct Router {
+    name: String,
+    end: End,
+    reached: bool,
+    /// Why it was left last.
+    why: String,
+    /// What other sites want there.
+    wishes: Wishes,
+    sent: Traffic,
+    came: Traffic,
+}
+
+/// A broker of one of the ends, and the way through it.
+fn peers(which: Which, broker: PeerIndex) -> [PeerIndex; 2] {
+    [broker, Endpoint::way(broker)].map(|peer| PeerIndex(which.base() + peer.0))
+}
+
+/// What a router is called; the site's own brokers have no name.
+fn router_name(routers: &[Router], which: Which) -> Option<&str> {
+    match which {
+        Which::Home | Which::Tap => None,
+        Which::Router(place) => routers.get(place).map(|router| router.name.as_str()),
+    }
+}
+
+/// Streams of which it is remembered why they are not carried.
+const REFUSED_MAX: usize = 1_024;
+
+impl<R: UplinkReporter> Uplink<R> {
+    /// An uplink that has just started.
+    pub fn new(settings: UplinkSettings, now: Time, reporter: R) -> Uplink<R> {
+        let home = End::new(settings.home.clone(), now);
+        let routers = settings.routers.iter().take(ROUTERS_MAX).map(|(name, brokers)| Router {
+            name: name.clone(),
+            end: End::new(Settings { brokers: *brokers, ..settings.router.clone() }, now),
+            reached: false,
+            why: String::new(),
+            wishes: Wishes::default(),
+            sent: Traffic::default(),
+            came: Traffic::default(),
+        });
+        Uplink {
+            routers: routers.collect(),
+            home,
+            tap: End::new(settings.tap.clone(), now),
+            taps: false,
+            reporter,
+            carries: false,
+            links: LinkMap::default(),
+            heard: Heard::default(),
+            aside: Heard::default(),
+            wishes: Wishes::default(),
+            outward: Outward::default(),
+            inward: Inward::default(),
+            refused: BTreeMap::new(),
+            settings,
+        }
+    }
+
+    /// The numbers by which the driver is told to dial a router's broker.
+    pub fn peers_of(router: usize, broker: PeerIndex) -> [PeerIndex; 2] {
+        peers(Which::Router(router), broker)
+    }
+
+    /// The numbers by which it is told to dial a broker of the site's own.
+    pub fn peers_of_home(broker: PeerIndex) -> [PeerIndex; 4] {
+        let ([home, way], [tap, other]) = (peers(Which::Home, broker), peers(Which::Tap, broker));
+        [home, way, tap, other]
+    }
+
+    /// How it is.
+    pub fn view(&self) -> UplinkView {
+        let routers = self.routers.iter().enumerate().map(|(index, router)| RouterView {
+            name: router.name.clone(),
+            reached: router.reached,
+            clock: router.end.endpoint.clock().map(|known| (known.ahead.0, known.within.0)),
+            wishes: router.wishes.len(),
+            outward: (self.outward.streams(index), router.sent),
+            inward: (self.inward.streams(index), router.came),
+        });
+        let name = |which: &Which| router_name(&self.routers, *which).map(str::to_owned);
+        let refused =
+            self.refused.iter().map(|((end, topic), why)| (name(end), topic.to_string(), why.to_string()));
+        UplinkView {
+            site: self.settings.site.clone(),
+            carries: self.carries,
+            wishes: self.wishes.len(),
+            routers: routers.collect(),
+            refused: refused.collect(),
+        }
+    }
+
+    /// Who hears what it has to tell.
+    pub fn reporter(&mut self) -> &mut R {
+        &mut self.reporter
+    }
+
+    fn end(&mut self, which: Which) -> Option<&mut End> {
+        match which {
+            Which::Home => Some(&mut self.home),
+            Which::Tap => Some(&mut self.tap),
+            Which::Router(place) => self.routers.get_mut(place).map(|router| &mut router.end),
+        }
+    }
+
+    /// Has one of the endpoints do something, and then deals with what has come of it.
+    fn with<N: Effects, T>(
+        &mut self,
+        now: Time,
+        which: Which,
+        net: &mut N,
+        act: impl FnOnce(&mut Endpoint, &mut Through<'_, N>) -> T,
+    ) -> Option<T> {
+        let mut heard = std::mem::take(&mut self.heard);
+        let result = self.end(which).map(|end| {
+            let mut out = Through { net, base: which.base(), heard: &mut heard };
+            act(&mut end.endpoint, &mut out)
+        });
+        self.deal_with(now, which, &mut heard, net);
+        self.heard = heard;
+        self.confirm_what_is_had(which, net);
+        result
+    }
+
+    /// Deals with what an endpoint has heard. What follows from that is heard in its turn.
+    fn deal_with<N: Effects>(&mut self, now: Time, which: Which, heard: &mut Heard, net: &mut N) {
+        let mut messages = std::mem::take(&mut heard.messages);
+        for message in messages.drain(..) {
+            let payload = heard.payload(&message);
+            match which {
+                Which::Home => {}
+                Which::Tap => self.pass_out(&message, payload, net),
+                Which::Router(router) => self.pass_in(router, &message, payload, net),
+            }
+        }
+        heard.messages = messages;
+        heard.payloads.clear();
+        for event in std::mem::take(&mut heard.events) {
+            self.hear(now, which, event, net);
+        }
+    }
+
+    /// Has an endpoint do something of which nothing comes at once.
+    fn with_end<N: Effects, T>(
+        &mut self,
+        which: Which,
+        net: &mut N,
+        act: impl FnOnce(&mut End, &mut Through<'_, N>) -> T,
+    ) -> Option<T> {
+        let mut aside = std::mem::take(&mut self.aside);
+        let mut out = Through { net, base: which.base(), heard: &mut aside };
+        let result = self.end(which).map(|end| act(end, &mut out));
+        self.aside = aside;
+        result
+    }
+
+    fn hear<N: Effects>(&mut self, now: Time, which: Which, event: Event, net: &mut N) {
+        match (event, which) {
+            (Event::Reigning(reigning), Which::Home) => self.follow(now, reigning, net),
+            (Event::Reigning(reigning), Which::Router(router)) => self.hear_router(router, reigning, net),
+            (Event::Interest { filter, wanted }, Which::Home) => {
+                if self.wishes.hear(&filter, wanted) {
+                    self.wish_at_routers(net);
+                }
+            }
+            (Event::Interest { filter, wanted }, Which::Router(router)) => {
+                let Some(there) = self.routers.get_mut(router) else { return };
+                if there.wishes.hear(&filter, wanted) {
+                    self.wish_at_home(net);
+                }
+                // What waits there has somewhere to go from now on.
+                self.taps |= self.routers.get(router).is_some_and(|router| router.wishes.is_complete());
+            }
+            (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why),
+            (Event::Admitted { publication }, _) => self.note_admission(which, publication),
+            (Event::Unwished { subscription, why }, _) => {
+                let filter = self.end(which).and_then(|end| end.wished.get(&subscription).cloned());
+                self.tell_unwished(which, filter.as_deref().unwrap_or(""), &why);
+            }
+            (Event::Repeated { stream, confirmation }, _) => {
+                self.confirm_again(which, stream, confirmation, net);
+            }
+            (Event::Ended { stream }, Which::Tap) => self.end_outward(stream, net),
+            (Event::Ended { stream }, Which::Router(router)) => self.end_inward(router, stream, net),
+            (Event::Left { why }, Which::Router(router)) => {
+                let Some(router) = self.routers.get_mut(router) else { return };
+                if router.why != why {
+                    router.why = why;
+                    let (router, why) = (router.name.as_str(), router.why.as_str());
+                    self.reporter.report(&UplinkNews::Unreached { router, why });
+                }
+            }
+            (Event::Reigning(_) | Event::Interest { .. } | Event::Left { .. }, Which::Home | Which::Tap) => {}
+            (Event::Ended { .. }, Which::Home) => {}
+        }
+    }
+
+    /// Whom the site's own brokers follow has changed.
+    fn follow<N: Effects>(&mut self, now: Time, reigning: Reigning, net: &mut N) {
+        match reigning {
+            // Until another one reigns, what is on its way goes on.
+            Reigning::Nobody => {}
+            Reigning::Primary { broker, relayed, .. } => {
+                let carries = broker == self.settings.beside && !relayed;
+                self.wishes.ask();
+                if carries != self.carries {
+                    self.carries = carries;
+                    self.reporter.report(&UplinkNews::Carries(carries));
+                    if carries {
+                        self.wish_at_routers(net);
+                    } else {
+                        self.leave_routers(now, net);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The other broker reigns: its uplink carries from now on, under the same name.
+    fn leave_routers<N: Effects>(&mut self, now: Time, net: &mut N) {
+        for place in 0..self.routers.len() {
+            let which = Which::Router(place);
+            self.with(now, which, net, |endpoint, out| endpoint.give_way(out));
+            let brokers = self.settings.routers.get(place).map_or(0, |(_, brokers)| *brokers);
+            let end = End::new(Settings { brokers, ..self.settings.router.clone() }, now);
+            let Some(router) = self.routers.get_mut(place) else { continue };
+            (router.end, router.reached, router.wishes) = (end, false, Wishes::default());
+        }
+        self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
+        self.home.awaited.clear();
+        (self.tap, self.taps) = (End::new(self.settings.tap.clone(), now), false);
+        self.outward = Outward::default();
+        let mut inward = std::mem::take(&mut self.inward);
+        self.with_end(Which::Home, net, |home, out| inward.forget_all(home, out));
+        self.wish_at_routers(net);
+        self.refused.clear();
+    }
+
+    /// A router is reached, or is not any more.
+    fn hear_router<N: Effects>(&mut self, index: usize, reigning: Reigning, net: &mut N) {
+        let Some(router) = self.routers.get_mut(index) else { return };
+        match reigning {
+            Reigning::Primary { .. } => {
+                router.wishes.ask();
+                router.why.clear();
+                if !std::mem::replace(&mut router.reached, true) {
+                    self.reporter.report(&UplinkNews::Reached { router: &router.name });
+                    self.move_streams(net);
+                }
+            }
+            Reigning::Nobody => {
+                router.reached = false;
+                self.reporter.report(&UplinkNews::Unreached { router: &router.name, why: "" });
+                self.move_streams(net);
+            }
+        }
+    }
+
+    fn note_refusal(&mut self, which: Which, publication: u32, why: &str) {
+        if let Some(topic) = self.end(which).and_then(|end| end.carried.get(&publication).cloned()) {
+            self.refuse(which, &topic, why);
+        }
+    }
+
+    /// Something that others want is not subscribed at one of the ends.
+    fn tell_unwished(&mut self, which: Which, filter: &str, why: &str) {
+        let router = router_name(&self.routers, which);
+        self.reporter.report(&UplinkNews::Unwished { router, filter, why });
+    }
+
+    /// A stream is not carried at one of the ends. That is told once for each reason.
+    fn refuse(&mut self, which: Which, topic: &str, why: &str) {
+        let router = router_name(&self.routers, which);
+        let key = (which, topic.into());
+        if self.refused.get(&key).is_none_or(|before| **before != *why) {
+            self.reporter.report(&UplinkNews::Refused { router, topic, why });
+            if self.refused.len() < REFUSED_MAX {
+                self.refused.insert(key, why.into());
+            }
+        }
+    }
+
+    fn note_admission(&mut self, which: Which, publication: u32) {
+        if self.refused.is_empty() {
+            return;
+        }
+        if let Some(topic) = self.end(which).and_then(|end| end.carried.get(&publication).cloned()) {
+            self.refused.remove(&(which, topic));
+        }
+    }
+
+    /// Whether an endpoint has anything to do: those of routers, and the tap, only where this uplink carries.
+    fn is_in_use(&self, which: Which) -> bool {
+        match which {
+            Which::Home => true,
+            Which::Tap => self.carries && self.taps,
+            Which::Router(_) => self.carries,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Which> + use<R> {
+        [Which::Home, Which::Tap].into_iter().chain((0..self.routers.len()).map(Which::Router))
+    }
+
+    fn get(&self, which: Which) -> Option<&End> {
+        match which {
+            Which::Home => Some(&self.home),
+            Which::Tap => Some(&self.tap),
+            Which::Router(place) => self.routers.get(place).map(|router| &router.end),
+        }
+    }
+}
+
+impl<R: UplinkReporter> Node for Uplink<R> {
+    fn handle_link(&mut self, now: Time, link: LinkId, change: LinkChange, net: &mut impl Effects) {
+        let (which, change) = match change {
+            LinkChange::Accepted(_) => return,
+            LinkChange::Dialed(peer) => {
+                let (which, peer) = Which::of_peer(peer);
+                self.links.insert(link, which);
+                (Some(which), LinkChange::Dialed(peer))
+            }
+            LinkChange::Closed => (self.links.remove(link), change),
+            LinkChange::Drained => (self.links.get(link).copied(), change),
+        };
+        if let Some(which) = which {
+            self.with(now, which, net, |endpoint, out| endpoint.handle_link(now, link, change, out));
+        }
+    }
+
+    fn handle_dial_failed(&mut self, now: Time, peer: PeerIndex, refused: bool, net: &mut impl Effects) {
+        let (which, peer) = Which::of_peer(peer);
+        let direct = self.get(which).is_some_and(|end| end.endpoint.is_direct(peer));
+        self.with(now, which, net, |endpoint, _| endpoint.handle_dial_failed(now, peer, refused));
+        if let Which::Router(place) = which
+            && direct
+            && self.routers.get(place).is_some_and(|router| !router.reached)
+        {
+            let why = if refused { "nobody listens there" } else { "it cannot be connected to" };
+            self.hear(now, which, Event::Left { why: why.to_owned() }, net);
+        }
+    }
+
+    fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
+        let Some(which) = self.links.get(link).copied() else { return bytes.len() };
+        let used = self.with(now, which, net, |endpoint, out| {
+            endpoint.hear(link);
+            let result = for_each_frame(bytes, |frame| {
+                endpoint.handle_frame(now, link, frame, out);
+                true
+            });
+            result.unwrap_or_else(|error| {
+                endpoint.handle_garbage(link, &error, out);
+                bytes.len()
+            })
+        });
+        used.unwrap_or(bytes.len())
+    }
+
+    fn run(&mut self, _now: Time, _net: &mut impl Effects) -> bool {
+        false
+    }
+
+    fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
+        for which in self.all() {
+            if self.is_in_use(which) {
+                self.with(now, which, net, |endpoint, out| endpoint.handle_timeout(now, out));
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Time {
+        let ends = self.all().filter(|which| self.is_in_use(*which)).filter_map(|which| self.get(which));
+        ends.map(|end| end.endpoint.next_deadline()).min().unwrap_or(Time::NEVER)
+    }
+}

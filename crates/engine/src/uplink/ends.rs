@@ -1,0 +1,147 @@
+//! The endpoints of an uplink, and what each of them hears, kept until it can be dealt with: what one end says mostly makes another speak.
+
+use super::Which;
+use crate::node::effects_through;
+use contract::{Span, Time};
+use endpoint::{
+    Asked, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use wire::{
+    Effects, Farewell, FarewellReason, Frame, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex,
+    Shortfall,
+};
+
+/// An endpoint, and what its numbers mean.
+pub(super) struct End {
+    pub(super) endpoint: Endpoint,
+    /// Filters by the number of their subscription.
+    pub(super) wished: BTreeMap<u32, Box<str>>,
+    /// Topics, as they are called there, by the number of their publication.
+    pub(super) carried: BTreeMap<u32, Box<str>>,
+    /// Messages that it has been given: the sign that it has them, and where they are confirmed then.
+    pub(super) awaited: VecDeque<(Option<Asked>, Which, Confirmation)>,
+}
+
+impl End {
+    pub(super) fn new(settings: Settings, now: Time) -> End {
+        End {
+            endpoint: Endpoint::new(settings, now),
+            wished: BTreeMap::new(),
+            carried: BTreeMap::new(),
+            awaited: VecDeque::new(),
+        }
+    }
+}
+
+/// A message that has come, without its payload.
+pub(super) struct Arrived {
+    pub(super) stream: u32,
+    pub(super) seq: u64,
+    pub(super) created: Time,
+    pub(super) confirmation: Option<Confirmation>,
+    payload: Range<usize>,
+}
+
+/// Something else that has come.
+pub(super) enum Event {
+    Reigning(Reigning),
+    Interest { filter: Box<str>, wanted: bool },
+    Refused { publication: u32, why: String },
+    Admitted { publication: u32 },
+    Unwished { subscription: u32, why: String },
+    Repeated { stream: u32, confirmation: Confirmation },
+    Ended { stream: u32 },
+    Left { why: String },
+}
+
+/// What an endpoint has heard.
+#[derive(Default)]
+pub(super) struct Heard {
+    pub(super) messages: Vec<Arrived>,
+    pub(super) payloads: Vec<u8>,
+    pub(super) events: Vec<Event>,
+}
+
+impl Heard {
+    pub(super) fn payload(&self, message: &Arrived) -> &[u8] {
+        self.payloads.get(message.payload.clone()).unwrap_or(&[])
+    }
+}
+
+const NAME_TWICE: &str =
+    "another uplink has come there under this site's name: give each site a name of its own";
+
+/// The network as one of the endpoints sees it, and where what it hears is kept.
+pub(super) struct Through<'a, N> {
+    pub(super) net: &'a mut N,
+    /// The first of its numbers for dialing.
+    pub(super) base: u8,
+    pub(super) heard: &'a mut Heard,
+}
+
+impl<N: Effects> Outputs for Through<'_, N> {
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        let begin = self.heard.payloads.len();
+        self.heard.payloads.extend_from_slice(delivery.payload);
+        let &Delivery { stream, seq, created, confirmation, .. } = delivery;
+        let payload = begin..self.heard.payloads.len();
+        self.heard.messages.push(Arrived { stream, seq, created, confirmation, payload });
+    }
+
+    fn repeated(&mut self, stream: u32, confirmation: Confirmation) {
+        self.heard.events.push(Event::Repeated { stream, confirmation });
+    }
+
+    fn judged(&mut self, publication: u32, state: &PublicationState) {
+        self.heard.events.push(match state {
+            PublicationState::Refused(why, _) => Event::Refused { publication, why: why.clone() },
+            PublicationState::Admitted(_) | PublicationState::Waiting => Event::Admitted { publication },
+        });
+    }
+
+    fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>) {
+        if let Err(why) = result {
+            self.heard.events.push(Event::Unwished { subscription, why: why.to_owned() });
+        }
+    }
+
+    fn reigning(&mut self, reigning: Reigning) {
+        self.heard.events.push(Event::Reigning(reigning));
+    }
+
+    fn dismissed(&mut self, _broker: PeerIndex, farewell: &Farewell<'_>) {
+        let why = match farewell.reason {
+            FarewellReason::Replaced => NAME_TWICE,
+            _ => farewell.text,
+        };
+        self.heard.events.push(Event::Left { why: why.to_owned() });
+    }
+
+    fn unfit(&mut self, _broker: PeerIndex, why: &Unfit) {
+        self.heard.events.push(Event::Left { why: why.to_string() });
+    }
+
+    fn fell_short(&mut self, _broker: PeerIndex, shortfall: &Shortfall) {
+        self.heard.events.push(Event::Left { why: shortfall.to_string() });
+    }
+
+    fn retired(&mut self, stream: u32) {
+        self.heard.events.push(Event::Ended { stream });
+    }
+
+    fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {
+        if let Frame::Interest { filter, wanted } = *frame {
+            self.heard.events.push(Event::Interest { filter: filter.into(), wanted });
+        }
+    }
+}
+
+impl<N: Effects> Effects for Through<'_, N> {
+    fn dial(&mut self, peer: PeerIndex, within: Span) {
+        self.net.dial(PeerIndex(self.base + peer.0), within);
+    }
+
+    effects_through!(net, but_dial);
+}

@@ -1,0 +1,258 @@
+//! What comes from other sites.
+
+use super::ends::{Arrived, End, Through};
+use super::{Uplink, UplinkReporter, Which};
+use contract::{Needs, TopicFilter};
+use endpoint::{Carried, PublishError};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Effects;
+
+/// What comes: what is subscribed at routers for it, and as what each stream is published at home.
+#[derive(Default)]
+pub(super) struct Inward {
+    /// Filters that routers are asked for.
+    wished: BTreeSet<Box<str>>,
+    /// By router, and the number of the stream there.
+    streams: BTreeMap<(usize, u32), Coming>,
+    /// What is published at home, by topic and publisher: more than one router may bring it.
+    published: BTreeMap<(Box<str>, Box<str>), Published>,
+}
+
+/// A stream of another site.
+struct Coming {
+    incarnation: u64,
+    /// What it is at home; `None`: nothing.
+    key: Option<(Box<str>, Box<str>)>,
+}
+
+/// A stream of another site, as it is published at home.
+struct Published {
+    incarnation: u64,
+    publication: u32,
+}
+
+impl Inward {
+    /// Whether a stream of a router is published at home.
+    pub(super) fn is_published(&self, router: usize, stream: u32) -> bool {
+        let coming = self.streams.get(&(router, stream)).and_then(|coming| coming.key.as_ref());
+        coming.is_some_and(|key| self.published.contains_key(key))
+    }
+
+    /// Streams that come from a router.
+    pub(super) fn streams(&self, router: usize) -> usize {
+        self.streams.iter().filter(|((from, _), coming)| *from == router && coming.key.is_some()).count()
+    }
+
+    /// Publishes nothing at home any more. Streams stay there for whoever goes on.
+    pub(super) fn forget_all<N: Effects>(&mut self, home: &mut End, out: &mut Through<'_, N>) {
+        for published in std::mem::take(&mut self.published).into_values() {
+            end_at(home, published.publication, out);
+        }
+        self.streams.clear();
+        self.wished.clear();
+    }
+}
+
+impl<R: UplinkReporter> Uplink<R> {
+    /// What is wanted at home has changed: routers are asked for it.
+    pub(super) fn wish_at_routers<N: Effects>(&mut self, net: &mut N) {
+        let mut wished = BTreeSet::new();
+        let local = |filter: &TopicFilter| !filter.as_str().starts_with('$');
+        for filter in self.wishes.within(&self.settings.want).filter(local) {
+            wished.insert(Box::from(format!("+/{}", filter.as_str())));
+        }
+        let before = std::mem::replace(&mut self.inward.wished, wished);
+        for router in 0..self.routers.len() {
+            self.wish_at(router, &before, net);
+        }
+        self.forget_unwanted(net);
+    }
+
+    /// Asks one router for what is wanted, and no more for what was `before` and is not.
+    fn wish_at<N: Effects>(&mut self, router: usize, before: &BTreeSet<Box<str>>, net: &mut N) {
+        let gone: Vec<Box<str>> = before.difference(&self.inward.wished).cloned().collect();
+        let new: Vec<Box<str>> = self.inward.wished.difference(before).cloned().collect();
+        let missed = self.with_end(Which::Router(router), net, |end, out| {
+            for filter in gone {
+                let number =
+                    end.wished.iter().find(|(_, wished)| **wished == filter).map(|(number, _)| *number);
+                if let Some(number) = number {
+                    end.endpoint.unsubscribe(number, out);
+                    end.wished.remove(&number);
+                }
+            }
+            let mut missed = Vec::new();
+            for filter in new {
+                let number = filter
+                    .parse()
+                    .ok()
+                    .and_then(|parsed| end.endpoint.subscribe_with(&parsed, CONFIRMS, out));
+                match number {
+                    Some(number) => _ = end.wished.insert(number, filter),
+                    None => missed.push(filter),
+                }
+            }
+            missed
+        });
+        for filter in missed.into_iter().flatten() {
+            self.tell_unwished(Which::Router(router), &filter, "there are too many filters for one uplink");
+        }
+    }
+
+    /// What comes although nobody wants it any more is not published.
+    fn forget_unwanted<N: Effects>(&mut self, net: &mut N) {
+        let (wishes, want) = (&self.wishes, &self.settings.want);
+        let wanted = |topic: &str| wishes.mean(topic) && want.iter().any(|want| want.matches(topic));
+        let (kept, ended): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.inward.published).into_iter().partition(|((topic, _), _)| wanted(topic));
+        self.inward.published = kept;
+        for (key, Published { publication, .. }) in ended {
+            self.inward.streams.retain(|_, coming| coming.key.as_ref() != Some(&key));
+            self.with_end(Which::Home, net, |home, out| end_at(home, publication, out));
+        }
+    }
+
+    /// A message of another site has come.
+    pub(super) fn pass_in<N: Effects>(
+        &mut self,
+        router: usize,
+        message: &Arrived,
+        payload: &[u8],
+        net: &mut N,
+    ) {
+        // What has come to an uplink that does not carry any more comes again to the one that does.
+        if !self.carries {
+            return;
+        }
+        let from = Which::Router(router);
+        let Some(publication) = self.published_as(router, message, net) else {
+            return self.confirm_now(from, message.confirmation, net);
+        };
+        let sent = self.with_end(Which::Home, net, |home, out| {
+            home.endpoint.publish_as(publication, message.seq, message.created, payload, out)
+        });
+        let Some(router) = self.routers.get_mut(router) else { return };
+        match &sent {
+            Some(Ok(())) => {
+                router.came.messages += 1;
+                router.came.bytes += payload.len() as u64;
+            }
+            Some(Err(PublishError::Overloaded)) => router.came.dropped += 1,
+            // That has been told.
+            _ => {}
+        }
+        match sent {
+            Some(Ok(())) => self.confirm_when_had(Which::Home, from, message.confirmation, net),
+            _ => self.confirm_now(from, message.confirmation, net),
+        }
+    }
+
+    /// As what the stream of a message is published at home; `None`: not at all.
+    fn published_as<N: Effects>(&mut self, router: usize, message: &Arrived, net: &mut N) -> Option<u32> {
+        let life = self.routers.get(router)?.end.endpoint.life(message.stream);
+        let place = (router, message.stream);
+        let known = self.inward.streams.get(&place).filter(|coming| Some(coming.incarnation) == life);
+        if known.is_none() {
+            self.meet_foreign(router, message);
+        }
+        let key = self.inward.streams.get(&place)?.key.as_ref()?;
+        let published = self.inward.published.get(key).filter(|known| Some(known.incarnation) == life);
+        match published.map(|known| known.publication) {
+            Some(publication) => Some(publication),
+            None => self.publish_foreign(router, message, key.clone(), net),
+        }
+    }
+
+    /// The first message of a stream of another site, or of a life of it: what it is at home.
+    fn meet_foreign(&mut self, router: usize, message: &Arrived) {
+        let Some(there) = self.routers.get(router) else { return };
+        let Some(account) = there.end.endpoint.stream(message.stream) else { return };
+        let incarnation = account.incarnation;
+        let parts = account.topic.split_once('/').filter(|(site, _)| *site != self.settings.site);
+        let key = match parts {
+            // Nothing but a site can be below its name, or the router lets others speak for it.
+            Some((site, topic)) if site == account.origin && self.wants(topic) => {
+                Some((Box::from(topic), Box::from(account.publisher)))
+            }
+            Some((site, topic)) if site != account.origin && self.wants(topic) => {
+                let (whole, why) = (account.topic.to_owned(), NOT_ITS_OWN);
+                self.refuse(Which::Router(router), &whole, why);
+                None
+            }
+            _ => None,
+        };
+        self.inward.streams.insert((router, message.stream), Coming { incarnation, key });
+    }
+
+    fn wants(&self, topic: &str) -> bool {
+        self.wishes.mean(topic) && self.settings.want.iter().any(|want| want.matches(topic))
+    }
+
+    /// Publishes a stream of another site at home.
+    fn publish_foreign<N: Effects>(
+        &mut self,
+        router: usize,
+        message: &Arrived,
+        key: (Box<str>, Box<str>),
+        net: &mut N,
+    ) -> Option<u32> {
+        if let Some(before) = self.inward.published.remove(&key) {
+            self.with_end(Which::Home, net, |home, out| end_at(home, before.publication, out));
+        }
+        let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
+        let incarnation = account.incarnation;
+        let contract = contract::Contract { link: contract::LinkClass::EDGE, ..*account.contract };
+        let origin = account.origin.to_owned();
+        let (topic, publisher) = (&*key.0, &*key.1);
+        let carried = Carried {
+            topic,
+            publisher,
+            origin: &origin,
+            incarnation,
+            first_seq: message.seq,
+            contract,
+            retain: contract.retain,
+        };
+        let opened = self.with_end(Which::Home, net, |home, out| {
+            let number = home.endpoint.carry(&carried, out)?;
+            home.carried.insert(number, topic.into());
+            Ok(number)
+        });
+        match opened {
+            Some(Ok(publication)) => {
+                self.inward.published.insert(key, Published { incarnation, publication });
+                Some(publication)
+            }
+            Some(Err(error)) => {
+                let error: endpoint::AdvertiseError = error;
+                self.refuse(Which::Home, topic, &error.to_string());
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// A stream has ended at a router.
+    pub(super) fn end_inward<N: Effects>(&mut self, router: usize, stream: u32, net: &mut N) {
+        let Some(Coming { key: Some(key), .. }) = self.inward.streams.remove(&(router, stream)) else {
+            return;
+        };
+        // Another router may carry it now.
+        if self.inward.streams.values().any(|coming| coming.key.as_ref() == Some(&key)) {
+            return;
+        }
+        if let Some(published) = self.inward.published.remove(&key) {
+            self.with_end(Which::Home, net, |home, out| end_at(home, published.publication, out));
+        }
+    }
+}
+
+const CONFIRMS: Needs = Needs { confirm: true, ..Needs::NONE };
+const NOT_ITS_OWN: &str =
+    "it is not the publishing site's own name that it stands below: let each site publish only below its own";
+
+/// Ends what is published at home.
+fn end_at<N: Effects>(home: &mut End, publication: u32, out: &mut Through<'_, N>) {
+    home.endpoint.withdraw(publication, out);
+    home.carried.remove(&publication);
+}

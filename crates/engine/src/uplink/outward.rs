@@ -1,0 +1,291 @@
+//! What leaves the site.
+
+use super::ends::Arrived;
+use super::{Uplink, UplinkReporter, Which};
+use contract::Needs;
+use contract::TopicFilter;
+use endpoint::{Carried, PublishError};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Effects;
+
+/// What leaves: what is subscribed at home for it, and where each stream goes.
+#[derive(Default)]
+pub(super) struct Outward {
+    /// Subscriptions at home, by filter.
+    subscribed: BTreeMap<Box<str>, u32>,
+    /// By the number of the stream at home.
+    streams: BTreeMap<u32, Sending>,
+}
+
+/// A stream of this site.
+struct Sending {
+    /// What it is called at home.
+    topic: Box<str>,
+    incarnation: u64,
+    /// The router that carries it, and the publication there.
+    there: Option<(usize, u32)>,
+    /// Whether it is one that may leave at all.
+    leaves: bool,
+}
+
+impl Outward {
+    /// The router to which a stream goes.
+    pub(super) fn router_of(&self, stream: u32) -> Option<usize> {
+        Some(self.streams.get(&stream)?.there?.0)
+    }
+
+    /// Streams that go to a router.
+    pub(super) fn streams(&self, router: usize) -> usize {
+        self.streams
+            .values()
+            .filter(|sending| sending.there.is_some_and(|(there, _)| there == router))
+            .count()
+    }
+}
+
+/// How much a router is the one for a topic: the highest counts, whoever asks (Thaler and Ravishankar's highest random weight). FNV-1a.
+fn weight(topic: &str, router: &str) -> u64 {
+    let bytes = topic.bytes().chain([0]).chain(router.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // The last bytes alone would decide little of the highest bits.
+    (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl<R: UplinkReporter> Uplink<R> {
+    /// What others want of this site has changed, or who wants it: home is asked for it.
+    pub(super) fn wish_at_home<N: Effects>(&mut self, net: &mut N) {
+        let mut wanted = BTreeSet::new();
+        let own: Option<TopicFilter> = format!("{}/#", self.settings.site).parse().ok();
+        if self.carries
+            && let Some(own) = own
+        {
+            let below = self.settings.site.len() + 1;
+            for router in &self.routers {
+                let ours = router.wishes.within(std::slice::from_ref(&own));
+                let at_home =
+                    ours.filter_map(|filter| filter.as_str().get(below..)?.parse::<TopicFilter>().ok());
+                for filter in at_home {
+                    let shared = self.settings.share.iter().filter_map(|share| share.common(&filter));
+                    wanted.extend(shared.map(|filter| Box::<str>::from(filter.as_str())));
+                }
+            }
+        }
+        let before = std::mem::take(&mut self.outward.subscribed);
+        let (mut subscribed, mut gone) = (BTreeMap::new(), Vec::new());
+        for (filter, number) in before {
+            if wanted.remove(&filter) {
+                subscribed.insert(filter, number);
+            } else {
+                gone.push(number);
+            }
+        }
+        self.with_end(Which::Tap, net, |tap, out| {
+            for number in gone {
+                tap.endpoint.unsubscribe(number, out);
+                tap.wished.remove(&number);
+            }
+            for filter in wanted {
+                let Ok(parsed) = filter.parse() else { continue };
+                let needs = Needs { confirm: true, ..Needs::NONE };
+                if let Some(number) = tap.endpoint.subscribe_with(&parsed, needs, out) {
+                    tap.wished.insert(number, filter.clone());
+                    subscribed.insert(filter, number);
+                }
+            }
+        });
+        self.outward.subscribed = subscribed;
+        self.move_streams(net);
+    }
+
+    /// The router that is to carry a topic: of those that are reached and want it, the one for it; none, where `now` wants it and is just away.
+    fn router_for(&self, topic: &str, now: Option<usize>) -> Option<usize> {
+        let name = format!("{}/{topic}", self.settings.site);
+        let wants = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
+        let reached = (0..self.routers.len())
+            .filter(|index| self.routers.get(*index).is_some_and(|router| router.reached) && wants(index));
+        let best =
+            reached.max_by_key(|index| self.routers.get(*index).map(|router| weight(&name, &router.name)));
+        best.or(now.filter(wants))
+    }
+
+    /// Streams go where they are wanted now.
+    pub(super) fn move_streams<N: Effects>(&mut self, net: &mut N) {
+        let mut streams = std::mem::take(&mut self.outward.streams);
+        for (stream, sending) in &mut streams {
+            if !sending.leaves {
+                continue;
+            }
+            let now = sending.there.map(|(router, _)| router);
+            let next = self.router_for(&sending.topic, now);
+            if now == next {
+                continue;
+            }
+            let before = sending.there.take();
+            if let Some(next) = next {
+                let kept =
+                    before.map(|(router, publication)| self.kept(router, publication)).unwrap_or_default();
+                let first = kept.first().map(|(seq, ..)| *seq);
+                let Some(first) =
+                    first.or_else(|| self.tap.endpoint.stream(*stream).map(|s| s.tally.next_seq()))
+                else {
+                    continue;
+                };
+                sending.there = self.open(*stream, next, first, net).map(|publication| (next, publication));
+                if let Some((router, publication)) = sending.there {
+                    self.with_end(Which::Router(router), net, |end, out| {
+                        for (seq, created, payload) in &kept {
+                            _ = end.endpoint.publish_as(publication, *seq, *created, payload, out);
+                        }
+                    });
+                }
+            }
+            if let Some((router, publication)) = before {
+                self.with_end(Which::Router(router), net, |end, out| {
+                    end.endpoint.withdraw(publication, out);
+                    end.carried.remove(&publication);
+                });
+            }
+        }
+        // What nobody wants any more begins anew when somebody does.
+        streams.retain(|_, sending| sending.there.is_some() || !sending.leaves);
+        self.outward.streams = streams;
+    }
+
+    /// What is retained of a publication at a router.
+    fn kept(&self, router: usize, publication: u32) -> Vec<(u64, contract::Time, Vec<u8>)> {
+        let end = self.routers.get(router).map(|router| &router.end);
+        let retained = end.map(|end| end.endpoint.retained(publication));
+        let owned = |(seq, created, payload): (u64, contract::Time, &[u8])| (seq, created, payload.to_vec());
+        retained.into_iter().flatten().map(owned).collect()
+    }
+
+    /// Asks a router to carry a stream of this site, from this number on.
+    fn open<N: Effects>(&mut self, stream: u32, router: usize, first_seq: u64, net: &mut N) -> Option<u32> {
+        let account = self.tap.endpoint.stream(stream)?;
+        let site = &self.settings.site;
+        let topic = format!("{site}/{}", account.topic);
+        let publisher = format!("{}@{site}", account.publisher);
+        let contract = contract::Contract { link: self.settings.link, confirm: false, ..*account.contract };
+        let carried = Carried {
+            topic: &topic,
+            publisher: &publisher,
+            origin: &site.clone(),
+            incarnation: account.incarnation,
+            first_seq,
+            contract,
+            retain: contract.retain.max(self.settings.retain),
+        };
+        let opened = self.with_end(Which::Router(router), net, |end, out| {
+            let number = end.endpoint.carry(&carried, out)?;
+            end.carried.insert(number, carried.topic.into());
+            Ok(number)
+        })?;
+        let refused = |error: endpoint::AdvertiseError| error.to_string();
+        match opened.map_err(refused) {
+            Ok(publication) => Some(publication),
+            Err(why) => {
+                self.refuse(Which::Router(router), &topic, &why);
+                None
+            }
+        }
+    }
+
+    /// A message of this site has come.
+    pub(super) fn pass_out<N: Effects>(&mut self, message: &Arrived, payload: &[u8], net: &mut N) {
+        // What has come to an uplink that does not carry any more comes again to the one that does.
+        if !self.carries {
+            return;
+        }
+        let there = match self
+            .outward
+            .streams
+            .get(&message.stream)
+            .map(|sending| (sending.incarnation, sending.there))
+        {
+            Some((incarnation, there)) if self.tap.endpoint.life(message.stream) == Some(incarnation) => {
+                there
+            }
+            _ => self.meet(message, net),
+        };
+        let Some((router, publication)) = there else {
+            return self.confirm_now(Which::Tap, message.confirmation, net);
+        };
+        let sent = self.with_end(Which::Router(router), net, |end, out| {
+            end.endpoint.publish_as(publication, message.seq, message.created, payload, out)
+        });
+        let index = router;
+        let Some(router) = self.routers.get_mut(router) else { return };
+        match &sent {
+            Some(Ok(())) => {
+                router.sent.messages += 1;
+                router.sent.bytes += payload.len() as u64;
+            }
+            Some(Err(PublishError::Overloaded)) => router.sent.dropped += 1,
+            // That has been told.
+            _ => {}
+        }
+        match sent {
+            Some(Ok(())) => {
+                self.confirm_when_had(Which::Router(index), Which::Tap, message.confirmation, net);
+            }
+            _ => self.confirm_now(Which::Tap, message.confirmation, net),
+        }
+    }
+
+    /// The first message of a stream, or of a life of it.
+    fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Option<(usize, u32)> {
+        let before = self.outward.streams.remove(&message.stream);
+        if let Some((router, publication)) = before.and_then(|sending| sending.there) {
+            self.with_end(Which::Router(router), net, |end, out| {
+                end.endpoint.withdraw(publication, out);
+                end.carried.remove(&publication);
+            });
+        }
+        let account = self.tap.endpoint.stream(message.stream)?;
+        let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
+        let shared = self.settings.share.iter().any(|share| share.matches(&topic));
+        let leaves = account.origin.is_empty() && !topic.starts_with('$') && shared;
+        let router = self.router_for(&topic, None).filter(|_| leaves);
+        let there =
+            router.and_then(|router| Some((router, self.open(message.stream, router, message.seq, net)?)));
+        if there.is_some() || !leaves {
+            self.outward.streams.insert(message.stream, Sending { topic, incarnation, there, leaves });
+        }
+        there
+    }
+
+    /// A stream has ended at home.
+    pub(super) fn end_outward<N: Effects>(&mut self, stream: u32, net: &mut N) {
+        let ended = self.outward.streams.remove(&stream).and_then(|sending| sending.there);
+        if let Some((router, publication)) = ended {
+            self.with_end(Which::Router(router), net, |end, out| {
+                end.endpoint.withdraw(publication, out);
+                end.carried.remove(&publication);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_shared_out_evenly_and_stay_where_they_are_when_a_router_goes() {
+        let routers = ["r1", "r2", "r3", "r4"];
+        let best = |topic: &str, among: &[&str]| {
+            among.iter().copied().max_by_key(|router| weight(topic, router)).unwrap().to_owned()
+        };
+        let topics: Vec<String> = (0..4_000).map(|number| format!("north/pump/{number}/pressure")).collect();
+        for router in routers {
+            let count = topics.iter().filter(|topic| best(topic, &routers) == router).count();
+            assert!((900..1_100).contains(&count), "{router}: {count}");
+        }
+        for topic in &topics {
+            let before = best(topic, &routers);
+            assert!(before == "r4" || best(topic, &routers[..3]) == before);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Sites and routers: pairs of brokers with uplinks between them, on an invented network.
+#![allow(clippy::unwrap_used, reason = "tests fail by panics")]
+
+mod world;
+
+use ::mqtt::testing::QoS;
+use contract::{Contract, Span};
+use world::{Who, World};
+
+/// The pairs of these worlds.
+const NORTH: usize = 0;
+const SOUTH: usize = 1;
+
+/// Two sites, each a pair with an uplink beside each broker, and so many routers, each a pair.
+struct Sites {
+    world: World,
+    publisher: usize,
+    subscriber: usize,
+}
+
+fn contract() -> Contract {
+    Contract::every(Span::millis(100)).deadline(Span::millis(400)).retain(4)
+}
+
+impl Sites {
+    fn new(routers: usize) -> Sites {
+        let mut world = World::of_pairs(2 + routers, |_| {}, None);
+        let routers: Vec<usize> = (2..2 + routers).collect();
+        for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+            (0..2).for_each(|broker| world.add_uplink(site, 2 * pair + broker, &routers, |_| {}));
+        }
+        world.run_for(Span::secs(1));
+        let publisher = world.add_client_at(NORTH, "pump", 7);
+        let subscriber = world.add_client_at(SOUTH, "desk", 7);
+        world.run_for(Span::millis(200));
+        Sites { world, publisher, subscriber }
+    }
+
+    fn came(&mut self, client: usize) -> Vec<(String, u64)> {
+        let messages = &self.world.seen(client).messages;
+        messages.iter().map(|(topic, seq, ..)| (topic.clone(), *seq)).collect()
+    }
+
+    /// Publishes at the contract's period for so long.
+    fn publish_for(&mut self, publication: u32, span: Span) {
+        let end = self.world.now + span;
+        while self.world.now < end {
+            self.world.publish(self.publisher, publication, b"12.5").unwrap();
+            self.world.run_for(Span::millis(100));
+        }
+    }
+
+    fn told(&mut self) -> Vec<Vec<String>> {
+        self.world.uplinks.iter_mut().map(|uplink| uplink.reporter().0.clone()).collect()
+    }
+}
+
+#[test]
+fn what_is_wanted_elsewhere_crosses_and_nothing_else_does() {
+    let mut sites = Sites::new(1);
+    let (publisher, subscriber) = (sites.publisher, sites.subscriber);
+    let wanted = sites.world.advertise(publisher, "plant/pressure", contract());
+    let unwanted = sites.world.advertise(publisher, "office/lamp", contract());
+    sites.world.subscribe(subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    for _ in 0..10 {
+        sites.world.publish(publisher, wanted, b"12.5").unwrap();
+        sites.world.publish(publisher, unwanted, b"on").unwrap();
+        sites.world.run_for(Span::millis(100));
+    }
+    let came = sites.came(subscriber);
+    let expected: Vec<(String, u64)> = (0..10).map(|seq| ("plant/pressure".to_owned(), seq)).collect();
+    assert_eq!(came, expected, "{:#?}", sites.told());
+    let views: Vec<_> = sites.world.uplinks.iter().map(engine::Uplink::view).collect();
+    assert_eq!(views[0].routers[0].outward.1.messages, 10, "{views:#?}");
+    assert_eq!(views[0].routers[0].inward.1.messages, 0);
+    assert_eq!(views[2].routers[0].inward.1.messages, 10);
+    assert!(views.iter().all(|view| view.refused.is_empty()));
+    // Two ways of 10 ms each.
+    let slowest = sites.world.seen(subscriber).messages.iter().map(|message| message.2).max().unwrap();
+    assert!((Span::millis(20)..Span::millis(23)).contains(&slowest), "{slowest}");
+}
+
+#[test]
+fn a_site_hears_its_own_messages_once_and_at_home() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    let at_home = sites.world.add_client_at(NORTH, "panel", 7);
+    let subscriber = sites.subscriber;
+    sites.world.run_for(Span::millis(100));
+    sites.world.subscribe(at_home, "#");
+    sites.world.subscribe(subscriber, "+/pressure");
+    sites.world.run_for(Span::millis(200));
+    sites.publish_for(publication, Span::secs(1));
+    sites.world.run_for(Span::millis(200));
+    for client in [at_home, subscriber] {
+        let came = sites.came(client);
+        assert_eq!(came.len(), 10, "{came:?}");
+    }
+    let views: Vec<_> = sites.world.uplinks.iter().map(engine::Uplink::view).collect();
+    assert_eq!(views[0].routers[0].inward.1.messages, 0, "{views:#?}");
+    assert_eq!(views[2].routers[0].outward.1.messages, 0);
+}
+
+/// What comes late at one clock and early at another is neither: what counts is a message's age.
+#[test]
+fn clocks_of_sites_may_differ_by_an_hour() {
+    for (north, south) in [(3_600, 0), (0, 3_600), (-3_600, 1_800)] {
+        let mut sites = Sites::new(1);
+        sites.world.run_for(Span::millis(100));
+        let hosts = [
+            (north, vec![Who::Broker(0), Who::Broker(1), Who::Uplink(0), Who::Uplink(1), Who::Client(0)]),
+            (south, vec![Who::Broker(2), Who::Broker(3), Who::Uplink(2), Who::Uplink(3), Who::Client(1)]),
+        ];
+        for (by, who) in hosts {
+            who.into_iter().for_each(|who| sites.world.skew(who, Span::secs(by)));
+        }
+        // Whoever has known another clock learns of it.
+        sites.world.run_for(Span::secs(12));
+        let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+        sites.world.subscribe(sites.subscriber, "plant/#");
+        sites.world.run_for(Span::millis(500));
+        let clock = Who::Client(sites.publisher);
+        for _ in 0..10 {
+            let created = sites.world.clock(clock);
+            sites.world.publish_created(sites.publisher, publication, b"1", created).unwrap();
+            sites.world.run_for(Span::millis(100));
+        }
+        let latencies: Vec<Span> =
+            sites.world.seen(sites.subscriber).messages.iter().map(|message| message.2).collect();
+        assert_eq!(latencies.len(), 10, "{north} {south} {:#?}", sites.told());
+        for latency in latencies {
+            assert!((Span::millis(19)..Span::millis(25)).contains(&latency), "{north} {south}: {latency}");
+        }
+    }
+}
+
+#[test]
+fn what_nobody_wants_any_more_stops_crossing_and_is_no_loss_when_it_is_wanted_again() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    let subscriber = sites.subscriber;
+    let subscription = sites.world.subscribe(subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    sites.publish_for(publication, Span::secs(1));
+    sites.world.run_for(Span::millis(200));
+    sites.world.unsubscribe(subscriber, subscription);
+    sites.world.run_for(Span::millis(200));
+    let before = sites.world.uplinks[0].view().routers[0].outward;
+    sites.publish_for(publication, Span::secs(5));
+    let view = sites.world.uplinks[0].view();
+    assert_eq!((view.routers[0].outward.1, view.routers[0].outward.0), (before.1, 0), "{view:#?}");
+    sites.world.subscribe(subscriber, "plant/pressure");
+    sites.world.run_for(Span::millis(200));
+    sites.publish_for(publication, Span::secs(1));
+    sites.world.run_for(Span::secs(3));
+    let came: Vec<u64> = sites.came(subscriber).into_iter().map(|(_, seq)| seq).collect();
+    let expected: Vec<u64> = (0..10).chain(60..70).collect();
+    assert_eq!(came, expected);
+    let account = sites.world.endpoint(subscriber).streams().next().unwrap();
+    assert_eq!((account.tally.received(), account.tally.lost(), account.late), (20, 0, 0));
+    assert_eq!((account.publisher, account.origin), ("pump@north", "north"));
+}
+
+/// Whichever primary of either site or of the router dies, with its uplink or without, no message is lost, and nobody else notices.
+#[test]
+fn no_death_of_a_primary_loses_a_message_that_may_not_be_lost() {
+    for (victim, whole) in [(0, true), (0, false), (2, true), (2, false), (4, false)] {
+        let mut sites = Sites::new(1);
+        let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+        let subscriber = sites.subscriber;
+        sites.world.subscribe(subscriber, "plant/#");
+        sites.world.run_for(Span::millis(500));
+        sites.publish_for(publication, Span::secs(1));
+        if whole {
+            sites.world.kill_uplink(victim);
+        }
+        sites.world.kill(victim);
+        sites.publish_for(publication, Span::secs(2));
+        sites.world.run_for(Span::secs(2));
+        let mut came: Vec<u64> = sites.came(subscriber).into_iter().map(|(_, seq)| seq).collect();
+        came.sort_unstable();
+        let expected: Vec<u64> = (0..30).collect();
+        assert_eq!(came, expected, "victim {victim} {whole}: {:#?}", sites.told());
+    }
+}
+
+/// A router that dies whole is replaced by the other one, with what was retained for it.
+#[test]
+fn a_topic_goes_by_another_router_when_its_own_dies() {
+    let mut sites = Sites::new(2);
+    let subscriber = sites.subscriber;
+    let publications: Vec<u32> = (0..8)
+        .map(|number| sites.world.advertise(sites.publisher, &format!("plant/{number}"), contract()))
+        .collect();
+    sites.world.subscribe(subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    let publish = |sites: &mut Sites, rounds: u64| {
+        for _ in 0..rounds {
+            publications.iter().for_each(|publication| {
+                sites.world.publish(sites.publisher, *publication, b"1").unwrap();
+            });
+            sites.world.run_for(Span::millis(100));
+        }
+    };
+    publish(&mut sites, 10);
+    let shares: Vec<usize> =
+        sites.world.uplinks[0].view().routers.iter().map(|router| router.outward.0).collect();
+    assert!(shares.iter().sum::<usize>() == 8 && shares.iter().all(|share| *share > 0), "{shares:?}");
+    (4..6).for_each(|broker| sites.world.kill(broker));
+    publish(&mut sites, 30);
+    sites.world.run_for(Span::secs(2));
+    let shares: Vec<usize> =
+        sites.world.uplinks[0].view().routers.iter().map(|router| router.outward.0).collect();
+    assert_eq!(shares, [0, 8]);
+    let mut came = sites.came(subscriber);
+    came.sort();
+    let expected: Vec<(String, u64)> =
+        (0..8).flat_map(|topic| (0..40).map(move |seq| (format!("plant/{topic}"), seq))).collect();
+    assert_eq!(came, expected);
+    // It comes back, and has its share again.
+    (4..6).for_each(|broker| sites.world.start(broker));
+    sites.world.run_for(Span::secs(2));
+    publish(&mut sites, 10);
+    let shares: Vec<usize> =
+        sites.world.uplinks[0].view().routers.iter().map(|router| router.outward.0).collect();
+    assert!(shares.iter().sum::<usize>() == 8 && shares.iter().all(|share| *share > 0), "{shares:?}");
+    sites.world.run_for(Span::secs(1));
+    assert_eq!(sites.came(subscriber).len(), 400);
+}
+
+#[test]
+fn what_clients_of_mqtt_subscribe_is_wanted_as_well() {
+    let mut world = World::of_pairs(3, |_| {}, Some(|_| {}));
+    for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+        (0..2).for_each(|broker| world.add_uplink(site, 2 * pair + broker, &[2], |_| {}));
+    }
+    world.run_for(Span::secs(1));
+    // Clients of MQTT are at the first pair here.
+    let desk = world.connected(0, world::mqtt::lasting("desk"));
+    world.want(desk, "plant/+", QoS::AtMostOnce);
+    let publisher = world.add_client_at(SOUTH, "pump", 7);
+    world.run_for(Span::millis(300));
+    let publication = world.advertise(publisher, "plant/7", contract());
+    world.run_for(Span::millis(300));
+    for _ in 0..5 {
+        world.publish(publisher, publication, b"1").unwrap();
+        world.run_for(Span::millis(100));
+    }
+    assert_eq!(world.texts(desk).len(), 5);
+}
+
+#[test]
+fn a_topic_that_another_has_no_contract_for_or_another_one_is_refused_and_told() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    let local = sites.world.add_client_at(SOUTH, "other", 7);
+    sites.world.run_for(Span::millis(100));
+    sites.world.advertise(local, "plant/pressure", contract().tolerate(3));
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    sites.publish_for(publication, Span::secs(1));
+    let view = sites.world.uplinks[2].view();
+    let (router, topic, why) = &view.refused[0];
+    assert_eq!((router, topic.as_str()), (&None, "plant/pressure"));
+    assert!(why.contains("another contract"), "{why}");
+    let told = sites.told();
+    assert_eq!(told[2].iter().filter(|word| word.contains("Refused")).count(), 1, "{told:#?}");
+}
+
+/// Who is connected to a router itself cannot speak for a site.
+#[test]
+fn what_stands_below_a_sites_name_and_is_not_of_it_is_not_carried() {
+    let mut sites = Sites::new(1);
+    let liar = sites.world.add_client_at(2, "liar", 7);
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    sites.world.run_for(Span::millis(300));
+    let publication = sites.world.advertise(liar, "north/plant/pressure", contract());
+    sites.world.run_for(Span::millis(300));
+    for _ in 0..5 {
+        sites.world.publish(liar, publication, b"1").unwrap();
+        sites.world.run_for(Span::millis(100));
+    }
+    assert_eq!(sites.came(sites.subscriber), []);
+    let refused = &sites.world.uplinks[2].view().refused;
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].2.contains("publish only below its own"), "{refused:?}");
+}
+
+#[test]
+fn two_sites_of_one_name_are_told_and_do_not_fight() {
+    let mut sites = Sites::new(1);
+    sites.world.add_uplink("north", 2, &[2], |_| {});
+    sites.world.run_for(Span::secs(20));
+    let told = sites.told();
+    let complaints = told.iter().flatten().filter(|word| word.contains("name of its own")).count();
+    assert!((1..=10).contains(&complaints), "{told:#?}");
+}
+
+/// What is not shared does not leave, and what is not wanted does not come.
+#[test]
+fn rules_of_both_sites_count() {
+    let mut world = World::of_pairs(3, |_| {}, None);
+    let filters = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+    world.add_uplink("north", 0, &[2], |settings| settings.share = filters(&["plant/#", "wind/+"]));
+    world.add_uplink("south", 2, &[2], |settings| settings.want = filters(&["+/speed", "plant/pressure"]));
+    world.run_for(Span::secs(1));
+    let (publisher, subscriber) =
+        (world.add_client_at(NORTH, "pump", 7), world.add_client_at(SOUTH, "desk", 7));
+    world.run_for(Span::millis(100));
+    world.subscribe(subscriber, "#");
+    let topics = ["plant/pressure", "plant/heat", "wind/speed", "office/speed", "wind/1/speed"];
+    let publications = topics.map(|topic| world.advertise(publisher, topic, contract()));
+    world.run_for(Span::millis(300));
+    for _ in 0..3 {
+        publications.iter().for_each(|publication| _ = world.publish(publisher, *publication, b"1").unwrap());
+        world.run_for(Span::millis(100));
+    }
+    let mut came: Vec<String> =
+        world.seen(subscriber).messages.iter().map(|(topic, ..)| topic.clone()).collect();
+    came.sort();
+    came.dedup();
+    assert_eq!(came, ["plant/pressure", "wind/speed"]);
+}

@@ -1,0 +1,205 @@
+//! The thread that joins this broker's site to others.
+
+use super::wishes;
+use crate::Trouble;
+use crate::log::Lines;
+use crate::users::read_password;
+use config::{BrokerAddress, Config, Login, SiteConfig};
+use contract::{Span, Time};
+use engine::{RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView};
+use host::realtime::schedule;
+use host::tls::{Tls, server_name};
+use host::{Driver, HandshakeSettings, Handshakes, Helpers, Place, Troubles, look_for, now};
+use report::{FlowReport, RefusedStream, RouterReport, SiteReport};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::PeerIndex;
+
+/// Handshakes with routers that are made at once.
+const HANDSHAKES: usize = 16;
+/// Between two pictures of how the uplink is.
+const PICTURE_EVERY: Span = Span::millis(200);
+
+/// How an uplink was a moment ago.
+#[derive(Clone, Default)]
+pub struct Watch(Arc<Mutex<Option<SiteReport>>>);
+
+impl Watch {
+    /// As JSON.
+    pub fn as_json(&self) -> Result<String, String> {
+        let report = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let report = report.ok_or("the uplink has not begun yet")?;
+        serde_json::to_string_pretty(&report).map(|text| text + "\n").map_err(|error| error.to_string())
+    }
+
+    fn set(&self, report: SiteReport) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+}
+
+fn report_of(view: UplinkView) -> SiteReport {
+    let flow =
+        |(streams, Traffic { messages, bytes, dropped })| FlowReport { streams, messages, bytes, dropped };
+    let router = |router: RouterView| RouterReport {
+        name: router.name,
+        reached: router.reached,
+        clock_ahead_ns: router.clock.map(|(ahead, _)| ahead),
+        clock_within_ns: router.clock.map(|(_, within)| within),
+        wanted_elsewhere: router.wishes,
+        outward: flow(router.outward),
+        inward: flow(router.inward),
+    };
+    let refused = |(router, topic, why)| RefusedStream { router, topic, why };
+    SiteReport {
+        site: view.site,
+        carries: view.carries,
+        wanted_here: view.wishes,
+        routers: view.routers.into_iter().map(router).collect(),
+        refused: view.refused.into_iter().map(refused).collect(),
+    }
+}
+
+/// Starts the uplink, where the site has a name.
+pub fn start(
+    config: &Config,
+    own: &BrokerAddress,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<Option<Watch>, Trouble> {
+    let Some(site) = &config.site else { return Ok(None) };
+    let beside = config.brokers.iter().position(|broker| broker.name == own.name).unwrap_or_default();
+    let settings = settings(config, site, beside)?;
+    let told = Told { lines: lines.clone(), site: site.name.clone() };
+    let mut driver = Driver::new(Uplink::new(settings, now(), told), Vec::new())?;
+    let at_home = home_places(config);
+    let secure_home = at_home.iter().any(|(_, secure)| *secure);
+    if site.secure || secure_home {
+        let (tls, notes) = Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()))?;
+        notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
+        let said = lines.clone();
+        let troubles = Arc::new(Troubles::new(move |line| said.say(&format!("note: {line}"))));
+        let within = config.limits.greeting;
+        let settings =
+            HandshakeSettings { handshakes: HANDSHAKES, within, tls: Some(Arc::new(tls)), troubles };
+        driver.employ(Handshakes::start(settings, helpers)?, Vec::new())?;
+    }
+    let mut reach = |peers: &[PeerIndex], place: &Place, secure: bool, key: &str| -> Result<(), Trouble> {
+        let (said, what) = (lines.clone(), key.to_owned());
+        let whereabouts =
+            look_for(place.clone(), move |line| said.warn(&format!("note: {what}: {line}")), helpers)?;
+        let name = secure.then(|| server_name(place.host())).transpose();
+        let name = name.map_err(|error| Trouble(format!("{key}: {error}")))?;
+        driver.with_unsent(|_, net| {
+            for peer in peers {
+                net.set_peer(*peer, whereabouts.clone(), name.clone());
+            }
+        });
+        Ok(())
+    };
+    for (index, (place, secure)) in at_home.iter().enumerate() {
+        let peers = Uplink::<Told>::peers_of_home(PeerIndex(index as u8));
+        reach(&peers, place, *secure, "the site's brokers")?;
+    }
+    for (router, address) in site.routers.iter().enumerate() {
+        for (index, place) in address.places.iter().enumerate() {
+            let peers = Uplink::<Told>::peers_of(router, PeerIndex(index as u8));
+            reach(&peers, place, site.secure, &format!("routers.{}", address.name))?;
+        }
+    }
+    let (watch, said) = (Watch::default(), lines.clone());
+    // The data thread goes first, and everything else on the host after both.
+    let priority = wishes(config).priority.map(|priority| priority.saturating_sub(1).max(1));
+    let picture = watch.clone();
+    helpers.hire("uplink", move || {
+        schedule(priority, &[], "the uplink").iter().for_each(|line| said.say(&format!("note: {line}")));
+        run(driver, &picture)
+    })?;
+    Ok(Some(watch))
+}
+
+/// Turns until the process ends.
+fn run(mut driver: Driver<Uplink<Told>>, watch: &Watch) -> Result<(), String> {
+    let (mut ready, mut drawn) = (Vec::new(), Time::ZERO);
+    loop {
+        host::end_on_purpose("uplink")?;
+        driver.wait_and_turn(&mut ready).map_err(|error| error.to_string())?;
+        let now = now();
+        // A clock that went back must not keep it from being drawn.
+        if now >= drawn + PICTURE_EVERY || now < drawn {
+            drawn = now;
+            watch.set(report_of(driver.node().view()));
+        }
+    }
+}
+
+/// Where the site's own brokers are reached, and whether over TLS: over what all of them have.
+fn home_places(config: &Config) -> Vec<(Place, bool)> {
+    let secure: Option<Vec<Place>> =
+        config.brokers.iter().map(|broker| broker.listeners.clients_tls.clone()).collect();
+    match secure.filter(|_| config.tls.ca.is_some()) {
+        Some(places) => places.into_iter().map(|place| (place, true)).collect(),
+        None => config.brokers.iter().map(|broker| (broker.clients.clone(), false)).collect(),
+    }
+}
+
+fn settings(config: &Config, site: &SiteConfig, beside: usize) -> Result<UplinkSettings, Trouble> {
+    let brokers = config.brokers.len() as u8;
+    let mut settings = UplinkSettings::new(&site.name, beside as u8, brokers, now().0);
+    let (at_home, at_routers) = (credentials(&site.at_home)?, credentials(&site.at_routers)?);
+    let ends =
+        [(&mut settings.home, &at_home), (&mut settings.tap, &at_home), (&mut settings.router, &at_routers)];
+    for (end, (user, password)) in ends {
+        (end.credentials.user, end.credentials.password) = (user.clone(), password.clone());
+        end.failover = config.delays.failover;
+    }
+    let router = |router: &config::RouterAddress| (router.name.clone(), router.places.len() as u8);
+    settings.routers = site.routers.iter().map(router).collect();
+    (settings.share, settings.want) = (site.share.clone(), site.want.clone());
+    (settings.link, settings.retain) = (site.link, site.retain);
+    Ok(settings)
+}
+
+/// A user and the password.
+fn credentials(login: &Login) -> Result<(String, String), Trouble> {
+    let password = login.password_file.as_deref().map(read_password).transpose()?;
+    Ok((login.user.clone().unwrap_or_default(), password.unwrap_or_default()))
+}
+
+/// What the uplink has to tell goes into the log.
+struct Told {
+    lines: Lines,
+    site: String,
+}
+
+impl UplinkReporter for Told {
+    fn report(&mut self, news: &UplinkNews<'_>) {
+        let Told { lines, site } = self;
+        let there = |router: Option<&str>| match router {
+            Some(router) => format!("the router {router}"),
+            None => "the site's own broker".to_owned(),
+        };
+        match *news {
+            UplinkNews::Carries(true) => {
+                lines.say(&format!("site {site}: this uplink carries, since its broker reigns"));
+            }
+            UplinkNews::Carries(false) => {
+                lines.say(&format!("site {site}: the other broker's uplink carries"));
+            }
+            UplinkNews::Reached { router } => {
+                lines.say(&format!("site {site}: the router {router} is reached"));
+            }
+            UplinkNews::Unreached { router, why: "" } => {
+                lines.warn(&format!("site {site}: the router {router} is not reached any more"));
+            }
+            UplinkNews::Unreached { router, why } => {
+                lines.warn(&format!("site {site}: the router {router} is not reached: {why}"));
+            }
+            UplinkNews::Refused { router, topic, why } => {
+                lines.warn(&format!("site {site}: {} does not carry `{topic}`: {why}", there(router)));
+            }
+            UplinkNews::Unwished { router, filter, why } => {
+                lines.warn(&format!("site {site}: {} is not asked for `{filter}`: {why}", there(router)));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How a site is joined to others.
+
+use serde::{Deserialize, Serialize};
+
+/// An uplink as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SiteReport {
+    /// The site.
+    pub site: String,
+    /// Whether this uplink carries; else that beside the other broker does, or none.
+    pub carries: bool,
+    /// Filters that are subscribed here.
+    pub wanted_here: usize,
+    /// The routers.
+    pub routers: Vec<RouterReport>,
+    /// Streams that are not carried.
+    pub refused: Vec<RefusedStream>,
+}
+
+/// A router as it is seen from the site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RouterReport {
+    /// Its name.
+    pub name: String,
+    /// Whether it is reached.
+    pub reached: bool,
+    /// By how many nanoseconds our clock is ahead of its; negative if it is behind.
+    pub clock_ahead_ns: Option<i64>,
+    /// How exactly that is known: half of the quickest way there and back.
+    pub clock_within_ns: Option<i64>,
+    /// Filters that other sites subscribe.
+    pub wanted_elsewhere: usize,
+    /// What goes there.
+    pub outward: FlowReport,
+    /// What comes from there.
+    pub inward: FlowReport,
+}
+
+/// Messages in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// Streams.
+    pub streams: usize,
+    /// Messages since the uplink began.
+    pub messages: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Messages that were not handed on, since too much waited on the connection.
+    pub dropped: u64,
+}
+
+/// A stream that is not carried.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RefusedStream {
+    /// The router that refuses it; `None`: the site's own broker.
+    pub router: Option<String>,
+    /// The topic, as it is called there.
+    pub topic: String,
+    /// Why.
+    pub why: String,
+}
