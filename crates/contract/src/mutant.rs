@@ -42,6 +42,14 @@ pub enum Mutant {
     LastForNothing,
     /// A publisher does not send again what it retains.
     ForgetRetained,
+    /// A site's link confirms messages when they come, and not when the next one has them.
+    ConfirmOnArrival,
+    /// A site's link carries what has come from another site.
+    CarryOn,
+    /// Where a stream goes by another router, what was retained for the one before is forgotten.
+    ForgetWhereMoved,
+    /// A site's link asks routers for everything.
+    WantEverything,
     /// A publisher publishes although its contract was refused.
     PublishRefused,
     /// A client follows whoever reigns, also in an epoch that is over.

@@ -7,6 +7,7 @@
 //! Source: the decision that a message is dispatched towards a next hop when that has it; `docs/decisions/0039`.
 
 use super::{Uplink, UplinkReporter, Which};
+use contract::Mutant;
 use endpoint::Confirmation;
 use wire::Effects;
 
@@ -34,6 +35,9 @@ impl<R: UplinkReporter> Uplink<R> {
         confirmation: Option<Confirmation>,
         net: &mut N,
     ) {
+        if Mutant::ConfirmOnArrival.is_on() {
+            return self.confirm_now(from, confirmation, net);
+        }
         let (Some(confirmation), Some(end)) = (confirmation, self.end(to)) else { return };
         let sign = end.endpoint.next_sign();
         end.awaited.push_back((sign, from, confirmation));

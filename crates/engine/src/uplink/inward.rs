@@ -2,7 +2,7 @@
 
 use super::ends::{Arrived, End, Through};
 use super::{Uplink, UplinkReporter, Which};
-use contract::{Needs, TopicFilter};
+use contract::{Mutant, Needs, TopicFilter};
 use endpoint::{Carried, PublishError};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
@@ -60,6 +60,9 @@ impl<R: UplinkReporter> Uplink<R> {
         let local = |filter: &TopicFilter| !filter.as_str().starts_with('$');
         for filter in self.wishes.within(&self.settings.want).filter(local) {
             wished.insert(Box::from(format!("+/{}", filter.as_str())));
+        }
+        if Mutant::WantEverything.is_on() {
+            wished.insert("#".into());
         }
         let before = std::mem::replace(&mut self.inward.wished, wished);
         for router in 0..self.routers.len() {

@@ -2,8 +2,7 @@
 
 use super::ends::Arrived;
 use super::{Uplink, UplinkReporter, Which};
-use contract::Needs;
-use contract::TopicFilter;
+use contract::{Mutant, Needs, TopicFilter};
 use endpoint::{Carried, PublishError};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
@@ -124,8 +123,9 @@ impl<R: UplinkReporter> Uplink<R> {
             }
             let before = sending.there.take();
             if let Some(next) = next {
+                let kept = before.filter(|_| !Mutant::ForgetWhereMoved.is_on());
                 let kept =
-                    before.map(|(router, publication)| self.kept(router, publication)).unwrap_or_default();
+                    kept.map(|(router, publication)| self.kept(router, publication)).unwrap_or_default();
                 let first = kept.first().map(|(seq, ..)| *seq);
                 let Some(first) =
                     first.or_else(|| self.tap.endpoint.stream(*stream).map(|s| s.tally.next_seq()))
@@ -246,7 +246,8 @@ impl<R: UplinkReporter> Uplink<R> {
         let account = self.tap.endpoint.stream(message.stream)?;
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
         let shared = self.settings.share.iter().any(|share| share.matches(&topic));
-        let leaves = account.origin.is_empty() && !topic.starts_with('$') && shared;
+        let own = account.origin.is_empty() || Mutant::CarryOn.is_on();
+        let leaves = own && !topic.starts_with('$') && shared;
         let router = self.router_for(&topic, None).filter(|_| leaves);
         let there =
             router.and_then(|router| Some((router, self.open(message.stream, router, message.seq, net)?)));

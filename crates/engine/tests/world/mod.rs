@@ -9,6 +9,7 @@ mod place;
 mod port;
 pub mod run;
 pub mod seat;
+pub mod trial;
 mod turn;
 
 pub use place::Who;
@@ -101,6 +102,8 @@ pub struct World {
     /// The pair of each.
     homes: Vec<usize>,
     pub uplinks: Vec<Uplink<Told>>,
+    /// What each was told at start.
+    joining: Vec<UplinkSettings>,
     /// The pair of each, and those of its routers.
     ends: Vec<Vec<usize>>,
     /// Hosts whose process has ended for good.
@@ -154,6 +157,7 @@ impl World {
             clients: Vec::new(),
             homes: Vec::new(),
             uplinks: Vec::new(),
+            joining: Vec::new(),
             ends: Vec::new(),
             ended: BTreeSet::new(),
             wide: Span::millis(10),
@@ -262,6 +266,7 @@ impl World {
         settings.routers = routers.iter().map(|pair| (format!("r{pair}"), 2)).collect();
         tune(&mut settings);
         self.ends.push([beside / 2].into_iter().chain(routers.iter().copied()).collect());
+        self.joining.push(settings.clone());
         self.uplinks.push(Uplink::new(settings, self.now, Told::default()));
         self.add_place(Who::Uplink(self.uplinks.len() - 1));
     }
@@ -362,7 +367,18 @@ impl World {
         network::end_all(self, broker);
     }
 
-    /// An uplink's process dies in the same way, for good.
+    /// An uplink's process begins anew. What it has told stays.
+    pub fn start_uplink(&mut self, uplink: usize) {
+        let host = self.host(Who::Uplink(uplink));
+        let told = std::mem::take(self.uplinks[uplink].reporter());
+        let mut settings = self.joining[uplink].clone();
+        settings.home.incarnation = self.now.0;
+        self.uplinks[uplink] = Uplink::new(settings, self.now, told);
+        self.ended.remove(&host);
+        self.begin(host);
+    }
+
+    /// An uplink's process dies in the same way.
     pub fn kill_uplink(&mut self, uplink: usize) {
         let host = self.host(Who::Uplink(uplink));
         self.ended.insert(host);
@@ -429,6 +445,11 @@ impl World {
     pub fn mend_pair(&mut self) {
         self.break_between(Who::Broker(0), Who::Broker(1));
         self.set_apart(Who::Broker(0), Who::Broker(1), false);
+    }
+
+    /// Nothing passes between an uplink and a broker any more, without either being told; or it does again.
+    pub fn cut_uplink(&mut self, uplink: usize, broker: usize, cut: bool) {
+        self.set_apart(Who::Uplink(uplink), Who::Broker(broker), cut);
     }
 
     /// Nothing passes between a client and a broker any more, without either being told.

@@ -1,0 +1,22 @@
+//! Three sites and two routers under anything that may happen to one of them at a time.
+//!
+//! `VERGE_SEED` is the first seed, `VERGE_SEEDS` how many, `VERGE_SHOW=1` prints what happened.
+#![allow(clippy::unwrap_used, reason = "tests fail by panics")]
+
+mod world;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_comes_twice_whatever_happens_to_one_at_a_time() {
+    let first = number("VERGE_SEED", 1);
+    for seed in first..first + number("VERGE_SEEDS", 12) {
+        match world::trial::run(seed) {
+            Ok(story) if std::env::var("VERGE_SHOW").is_ok() => eprintln!("seed {seed}:\n{story}"),
+            Ok(_) => {}
+            Err(wrong) => panic!("seed {seed}:\n{wrong}"),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Faults that are built into uplinks on purpose are noticed.
+#![allow(clippy::unwrap_used, reason = "tests fail by panics")]
+
+mod world;
+
+use contract::Mutant;
+
+#[test]
+fn every_mutant_is_noticed() {
+    for (mutant, says) in [
+        (Mutant::ConfirmOnArrival, "lacks of"),
+        (Mutant::ForgetWhereMoved, "lacks of"),
+        (Mutant::CarryOn, "streams leave"),
+        (Mutant::WantEverything, "streams leave"),
+        (Mutant::HandOverTwice, "twice"),
+    ] {
+        Mutant::switch(Some(mutant));
+        let noticed = (1..200).find_map(|seed| world::trial::run(seed).err());
+        Mutant::switch(None);
+        let noticed = noticed.unwrap_or_else(|| panic!("{mutant:?} is not noticed"));
+        assert!(noticed.contains(says), "{mutant:?}: {noticed}");
+    }
+}

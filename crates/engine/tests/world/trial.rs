@@ -1,0 +1,228 @@
+//! Sites and routers under anything that may happen to one of them at a time: processes that die and come back, stand still, and links that
+//! are cut for a while.
+
+use super::{START, Who, World};
+use contract::{Contract, Span};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// Pairs: three sites, and the routers behind them.
+const SITES: [&str; 3] = ["north", "south", "east"];
+const ROUTERS: usize = 2;
+/// So long everything may take to be whole again after a fault, the fault included.
+const CALM: Span = Span::secs(6);
+
+/// Three sites with routers behind them, and what each publishes and subscribes.
+pub struct Trial {
+    world: World,
+    random: fastrand::Rng,
+    /// By site: its publisher, and its topics with the next number of each.
+    publishers: Vec<(usize, Vec<(String, u32, u64)>)>,
+    subscribers: Vec<usize>,
+    /// What each site subscribes.
+    filters: Vec<&'static str>,
+    story: String,
+}
+
+/// One whose publishers retain enough for all that may happen; and one whose do not, so that copies are needed.
+fn contracts() -> [Contract; 2] {
+    let contract = Contract::every(Span::millis(100)).deadline(Span::secs(2));
+    [contract.retain(8), contract.retain(1)]
+}
+
+/// Messages that uplinks retain: as many as come in a failover, the way to a router and back, and the time until a poll is answered.
+const RETAIN: u32 = 12;
+
+impl Trial {
+    pub fn new(seed: u64) -> Trial {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut world = World::of_pairs(SITES.len() + ROUTERS, |_| {}, None);
+        world.wide = Span::millis(random.i64(1..40));
+        let routers: Vec<usize> = (SITES.len()..SITES.len() + ROUTERS).collect();
+        for (pair, site) in SITES.iter().enumerate() {
+            (0..2).for_each(|broker| {
+                world.add_uplink(site, 2 * pair + broker, &routers, |told| told.retain = RETAIN)
+            });
+        }
+        world.run_for(Span::secs(1));
+        let publishers: Vec<usize> =
+            (0..SITES.len()).map(|pair| world.add_client_at(pair, "plc", 7 + pair as u64)).collect();
+        let subscribers: Vec<usize> =
+            (0..SITES.len()).map(|pair| world.add_client_at(pair, "desk", 7)).collect();
+        world.run_for(Span::millis(200));
+        let filters: Vec<&str> = vec!["plant/#", "+/b/#", "#"];
+        subscribers.iter().zip(&filters).for_each(|(client, filter)| _ = world.subscribe(*client, filter));
+        let mut publishing = Vec::new();
+        for (pair, client) in publishers.into_iter().enumerate() {
+            let [kept, copied] = contracts();
+            let named =
+                [("plant/a", kept), ("plant/b/x", copied), ("office/b/y", kept), ("office/c", copied)];
+            let topics = named.map(|(topic, contract)| {
+                let topic = format!("{topic}/{}", SITES[pair]);
+                let number = world.advertise(client, &topic, contract);
+                (topic, number, 0)
+            });
+            publishing.push((client, topics.to_vec()));
+        }
+        world.run_for(Span::secs(1));
+        Trial { world, random, publishers: publishing, subscribers, filters, story: String::new() }
+    }
+
+    /// Publishes everywhere for so long.
+    pub fn publish_for(&mut self, span: Span) {
+        let end = self.world.now + span;
+        while self.world.now < end {
+            for (client, topics) in &mut self.publishers {
+                for (_, publication, next) in topics {
+                    assert_eq!(self.world.publish(*client, *publication, &next.to_le_bytes()), Ok(*next));
+                    *next += 1;
+                }
+            }
+            self.world.run_for(Span::millis(100));
+        }
+    }
+
+    fn tell(&mut self, what: &str) {
+        let at = self.world.now.since(START);
+        writeln!(self.story, "{at}: {what}").unwrap();
+    }
+
+    /// One of the things that may happen, and everything is whole again.
+    pub fn fault(&mut self) {
+        let brokers = 2 * (SITES.len() + ROUTERS);
+        let broker = self.random.usize(0..brokers);
+        let is_site = broker < 2 * SITES.len();
+        let lasts = Span::millis(self.random.i64(1..800));
+        let (uplink, router) =
+            (self.random.usize(0..2 * SITES.len()), self.random.usize(2 * SITES.len()..brokers));
+        let whole = self.random.bool();
+        let before = self.world.now;
+        match self.random.u8(0..8) {
+            0..=2 => {
+                self.tell(&format!("broker {broker} dies, for {lasts}; its uplink too: {whole}"));
+                if is_site && whole {
+                    self.world.kill_uplink(broker);
+                }
+                self.world.kill(broker);
+                self.publish_for(lasts);
+                self.world.start(broker);
+                if is_site && whole {
+                    self.world.start_uplink(broker);
+                }
+            }
+            3 => {
+                self.tell(&format!("uplink {uplink} dies, for {lasts}"));
+                self.world.kill_uplink(uplink);
+                self.publish_for(lasts);
+                self.world.start_uplink(uplink);
+            }
+            4 => {
+                let lasts = Span(lasts.0 / 2);
+                self.tell(&format!("uplink {uplink} stands still for {lasts}"));
+                self.world.pause(Who::Uplink(uplink));
+                self.publish_for(lasts);
+                self.world.resume(Who::Uplink(uplink));
+            }
+            6 => {
+                // What it has sent does not arrive, and nobody has been told.
+                let alone = Span(lasts.0 / 4);
+                self.tell(&format!(
+                    "uplink {uplink} is cut off for {alone}, and dies with its broker for {lasts}"
+                ));
+                let routers = 2 * SITES.len()..brokers;
+                routers.clone().for_each(|router| self.world.cut_uplink(uplink, router, true));
+                self.publish_for(alone);
+                self.world.kill_uplink(uplink);
+                self.world.kill(uplink);
+                routers.for_each(|router| self.world.cut_uplink(uplink, router, false));
+                self.publish_for(lasts);
+                self.world.start(uplink);
+                self.world.start_uplink(uplink);
+            }
+            5 => {
+                self.tell(&format!("broker {broker} stands still for {lasts}"));
+                self.world.pause(Who::Broker(broker));
+                self.publish_for(lasts);
+                self.world.resume(Who::Broker(broker));
+            }
+            _ => {
+                let lasts = Span(lasts.0 / 2);
+                self.tell(&format!("uplink {uplink} and broker {router} are apart for {lasts}"));
+                self.world.cut_uplink(uplink, router, true);
+                self.publish_for(lasts);
+                self.world.cut_uplink(uplink, router, false);
+            }
+        }
+        let left = CALM - self.world.now.since(before);
+        self.publish_for(left);
+    }
+
+    /// What each site should have had: what its filter means, of every site.
+    pub fn check(&mut self) -> Result<String, String> {
+        self.world.run_for(Span::secs(3));
+        let mut wrong = String::new();
+        let mut published: BTreeMap<String, u64> = BTreeMap::new();
+        for (_, topics) in &self.publishers {
+            published.extend(topics.iter().map(|(topic, _, next)| (topic.clone(), *next)));
+        }
+        for (site, client) in self.subscribers.clone().into_iter().enumerate() {
+            let filter: contract::TopicFilter = self.filters[site].parse().unwrap();
+            let mut came: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+            for (topic, seq, ..) in &self.world.seen(client).messages {
+                if !came.entry(topic.clone()).or_default().insert(*seq) {
+                    writeln!(wrong, "{} got {topic} #{seq} twice", SITES[site]).unwrap();
+                }
+            }
+            for (topic, count) in published.iter().filter(|(topic, _)| filter.matches(topic)) {
+                let had = came.remove(topic).unwrap_or_default();
+                let missing: Vec<u64> = (0..*count).filter(|seq| !had.contains(seq)).collect();
+                if !missing.is_empty() {
+                    writeln!(wrong, "{} lacks of {topic}: {missing:?}", SITES[site]).unwrap();
+                }
+            }
+            came.keys().for_each(|topic| writeln!(wrong, "{} did not ask for {topic}", SITES[site]).unwrap());
+        }
+        wrong += &self.check_views();
+        let told: Vec<_> = self.world.uplinks.iter_mut().map(|uplink| uplink.reporter().0.clone()).collect();
+        if wrong.is_empty() {
+            Ok(self.story.clone())
+        } else {
+            Err(format!("{wrong}\n{}\n{told:#?}", self.story))
+        }
+    }
+
+    /// One uplink of each site carries, reaches both routers, and carries exactly what others want.
+    fn check_views(&mut self) -> String {
+        let mut wrong = String::new();
+        let views: Vec<_> = self.world.uplinks.iter().map(engine::Uplink::view).collect();
+        for (site, views) in views.chunks(2).enumerate() {
+            let carrying: Vec<_> = views.iter().filter(|view| view.carries).collect();
+            let [view] = carrying[..] else {
+                writeln!(wrong, "{} uplinks of {} carry", carrying.len(), SITES[site]).unwrap();
+                continue;
+            };
+            if !view.routers.iter().all(|router| router.reached) || !view.refused.is_empty() {
+                writeln!(wrong, "{}: {view:#?}", SITES[site]).unwrap();
+            }
+            let others = (0..SITES.len()).filter(|other| *other != site);
+            let filters: Vec<contract::TopicFilter> =
+                others.map(|other| self.filters[other].parse().unwrap()).collect();
+            let topics = self.publishers[site].1.iter();
+            let expected =
+                topics.filter(|(topic, ..)| filters.iter().any(|filter| filter.matches(topic))).count();
+            let outward: usize = view.routers.iter().map(|router| router.outward.0).sum();
+            if outward != expected {
+                writeln!(wrong, "{outward} streams leave {}, and {expected} should", SITES[site]).unwrap();
+            }
+        }
+        wrong
+    }
+}
+
+/// Runs one trial. `Ok`: what happened.
+pub fn run(seed: u64) -> Result<String, String> {
+    let mut trial = Trial::new(seed);
+    trial.publish_for(Span::secs(1));
+    (0..4).for_each(|_| trial.fault());
+    trial.check()
+}
