@@ -299,6 +299,11 @@ pub enum Command {
         #[command(subcommand)]
         command: kv::KvCommand,
     },
+    /// This site, and how it is joined to others.
+    Site {
+        #[command(subcommand)]
+        command: SiteCommand,
+    },
     /// Names for pairs, so that nobody types addresses, users and files again and again.
     Context {
         #[command(subcommand)]
@@ -334,6 +339,16 @@ impl Command {
             _ => None,
         }
     }
+}
+
+#[derive(Subcommand, Debug)]
+pub enum SiteCommand {
+    /// Show which uplink carries, which routers are reached, and what crosses. Exit code 0 only if all is well.
+    Status {
+        /// Show all columns, also where they do not fit the terminal.
+        #[arg(long)]
+        wide: bool,
+    },
 }
 
 #[derive(Subcommand, Debug)]

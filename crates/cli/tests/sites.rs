@@ -71,6 +71,9 @@ fn a_site_says_how_it_is_joined_and_a_broker_without_one_that_it_is_not() {
     });
     assert_eq!((&report["site"], &report["carries"]), (&"north".into(), &true.into()));
     assert!(report["routers"][0]["clock_within_ns"].as_i64().unwrap() > 0, "{report}");
+    let shown = north.run(&["site", "status", "-o", "json"]);
+    shown.must(0, &["\"carries\": true", "\"trouble\": \"brokers.b.http is not given"]);
+    north.run(&["site", "status"]).must(0, &["site north, broker a: its uplink carries", "r1"]);
     let alone = Site::new("");
     let text = std::fs::read_to_string(&alone.config).unwrap();
     let text = text.replacen("[brokers.a]\n", &format!("[brokers.a]\nhttp = \"127.0.0.1:{other}\"\n"), 1);
@@ -79,6 +82,7 @@ fn a_site_says_how_it_is_joined_and_a_broker_without_one_that_it_is_not() {
     wait_until("its HTTP port", || broker.log().contains("metrics at"));
     let (code, body) = http::get(other, "/api/v1/site");
     assert!(code == 404 && body.contains("site.name"), "{code} {body}");
+    alone.run(&["site", "status"]).must(2, &["give it site.name"]);
 }
 
 #[test]

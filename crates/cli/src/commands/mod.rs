@@ -22,13 +22,14 @@ mod record;
 mod replay;
 mod security;
 mod sim;
+mod site;
 mod status;
 mod stopping;
 pub mod subscribe;
 mod user;
 mod watch;
 
-use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand};
+use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand, SiteCommand};
 use ::config::Config;
 use console::{Outcome, Trouble, yes};
 use node::status::admin_name;
@@ -85,6 +86,7 @@ pub fn run(arguments: Arguments) -> Outcome {
             acl::run(&file_or_configured(file.file, || load(None))?, &command, format)
         }
         Command::Kv { command } => kv::run(&command, format, load),
+        Command::Site { command: SiteCommand::Status { wide } } => site::status(&load(None)?, wide, format),
         Command::Context { command } => context::run(command, config.as_deref(), format),
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),
         Command::Worker { brokers, role } => demos::worker::run(&load(None)?, &brokers.wanted(), &role),

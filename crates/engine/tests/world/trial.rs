@@ -12,12 +12,15 @@ const ROUTERS: usize = 2;
 /// So long everything may take to be whole again after a fault, the fault included.
 const CALM: Span = Span::secs(6);
 
+/// A topic, its publication, and the number of the next message.
+type Published = (String, u32, u64);
+
 /// Three sites with routers behind them, and what each publishes and subscribes.
 pub struct Trial {
     world: World,
     random: fastrand::Rng,
     /// By site: its publisher, and its topics with the next number of each.
-    publishers: Vec<(usize, Vec<(String, u32, u64)>)>,
+    publishers: Vec<(usize, Vec<Published>)>,
     subscribers: Vec<usize>,
     /// What each site subscribes.
     filters: Vec<&'static str>,
@@ -41,7 +44,7 @@ impl Trial {
         let routers: Vec<usize> = (SITES.len()..SITES.len() + ROUTERS).collect();
         for (pair, site) in SITES.iter().enumerate() {
             (0..2).for_each(|broker| {
-                world.add_uplink(site, 2 * pair + broker, &routers, |told| told.retain = RETAIN)
+                world.add_uplink(site, 2 * pair + broker, &routers, |told| told.retain = RETAIN);
             });
         }
         world.run_for(Span::secs(1));

@@ -1,0 +1,146 @@
+//! `verge site`: how this site is joined to others.
+
+use crate::arguments::Format;
+use config::{BrokerAddress, Config};
+use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
+use report::{FlowReport, RouterReport, SiteReport};
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// How long a broker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+const HEADINGS: [&str; 9] = [
+    "router",
+    "reached",
+    "clock ms",
+    "wanted",
+    "streams out",
+    "messages out",
+    "dropped out",
+    "streams in",
+    "messages in",
+];
+/// Columns that are left out first where a terminal is narrow.
+const LESS_IMPORTANT: [&str; 3] = ["clock ms", "dropped out", "wanted"];
+
+/// What one of the site's brokers says.
+#[derive(Serialize)]
+struct Row {
+    broker: String,
+    /// Why nothing is known, where nothing is.
+    trouble: Option<String>,
+    #[serde(flatten)]
+    report: Option<SiteReport>,
+}
+
+/// Shows the uplinks of both brokers. Yes: one carries, reaches all routers, and carries everything that is wanted.
+pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
+    let Some(site) = &config.site else {
+        return Err(Trouble(
+            "this configuration joins no site to others: give it site.name and [routers.*], see sites.md"
+                .to_owned(),
+        ));
+    };
+    let rows: Vec<Row> = config.brokers.iter().map(ask).collect();
+    let carrying = rows.iter().filter_map(|row| row.report.as_ref()).find(|report| report.carries);
+    let whole = carrying.is_some_and(|report| {
+        report.refused.is_empty() && report.routers.iter().all(|router| router.reached)
+    });
+    if format == Format::Json {
+        json(&rows)?;
+        return Ok(yes(whole));
+    }
+    for Row { broker, trouble, report } in &rows {
+        let said = match (trouble, report) {
+            (Some(trouble), _) => coloured(trouble, YELLOW),
+            (None, Some(report)) if report.carries => coloured("its uplink carries", GREEN),
+            (None, _) => "its uplink stands by".to_owned(),
+        };
+        line(&format!("site {}, broker {broker}: {said}", site.name))?;
+    }
+    let Some(report) = carrying else {
+        line(&coloured("no uplink carries: nothing crosses", RED))?;
+        return Ok(yes(false));
+    };
+    let mut shown = table(&HEADINGS, &[2, 3, 4, 5, 6, 7, 8]);
+    report.routers.iter().for_each(|router| _ = shown.add_row(cells(router)));
+    let columns = terminal().filter(|_| !wide).map(|(columns, _)| columns);
+    let left_out =
+        columns.map(|columns| fit(&mut shown, columns, &HEADINGS, &LESS_IMPORTANT)).unwrap_or_default();
+    line(&shown.to_string())?;
+    for refused in &report.refused {
+        let there = refused
+            .router
+            .as_ref()
+            .map_or("the site's own broker".to_owned(), |name| format!("router {name}"));
+        line(&format!("{} {} by {there}: {}", coloured("not carried:", RED), refused.topic, refused.why))?;
+    }
+    line(&format!(
+        "{} filters are subscribed here. `wanted` counts those that other sites subscribe.",
+        report.wanted_here
+    ))?;
+    if !left_out.is_empty() {
+        line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
+    }
+    Ok(yes(whole))
+}
+
+fn cells(router: &RouterReport) -> [String; 9] {
+    let RouterReport { outward, inward, .. } = router;
+    let FlowReport { streams, messages, dropped, .. } = outward;
+    let millis = |nanos: i64| nanos as f64 / 1e6;
+    let clock = router.clock_ahead_ns.zip(router.clock_within_ns);
+    let clock = clock
+        .map_or("?".to_owned(), |(ahead, within)| format!("{:.3} ±{:.3}", millis(ahead), millis(within)));
+    let reached = if router.reached { coloured("yes", GREEN) } else { coloured("no", RED) };
+    [
+        router.name.clone(),
+        reached,
+        clock,
+        router.wanted_elsewhere.to_string(),
+        streams.to_string(),
+        messages.to_string(),
+        dropped.to_string(),
+        inward.streams.to_string(),
+        inward.messages.to_string(),
+    ]
+}
+
+/// Asks one broker.
+fn ask(broker: &BrokerAddress) -> Row {
+    let told = match &broker.http {
+        None => {
+            Err(format!("brokers.{}.http is not given, and what is asked for is shown there", broker.name))
+        }
+        Some(place) => get(place.as_str()).and_then(|body| {
+            serde_json::from_str(&body).map_err(|error| format!("it says what cannot be read: {error}"))
+        }),
+    };
+    let (report, trouble) = match told {
+        Ok(report) => (Some(report), None),
+        Err(why) => (None, Some(why)),
+    };
+    Row { broker: broker.name.clone(), trouble, report }
+}
+
+/// The page of a broker's uplink. What answers there is this program, so no more of HTTP is needed than it speaks.
+fn get(place: &str) -> Result<String, String> {
+    let unreached = |error: std::io::Error| format!("its HTTP port {place} does not answer: {error}");
+    let address = place.to_socket_addrs().map_err(unreached)?.next().ok_or("its address is none")?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(unreached)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(unreached)?;
+    let request = format!("GET /api/v1/site HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(unreached)?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).map_err(unreached)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("it does not answer as a broker does")?;
+    match head.split(' ').nth(1) {
+        Some("200") => Ok(body.to_owned()),
+        _ => Err(body.trim().to_owned()),
+    }
+}
+
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
