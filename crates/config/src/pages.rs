@@ -30,6 +30,7 @@ fn names(section: &str) -> &'static [&'static str] {
     match section {
         "kv.nodes.*" => &["a", "b", "c", "d"],
         "link.*" => &["radio"],
+        "routers.*" => &["r1"],
         _ => &["a"],
     }
 }
@@ -45,6 +46,8 @@ fn default_section(head: &str, shown: &str) -> String {
                 "brokers.*.http" => "\"127.0.0.1:7570\"",
                 "link.*.broker_to_subscriber" => "\"5ms\"",
                 "link.*.confirmation" => "\"50ms\"",
+                "site.name" => "\"north\"",
+                "routers.*.address" => "\"192.0.2.1:7571\"",
                 "kv.nodes.*.address" => "\"127.0.0.1:760*\"",
                 "kv.nodes.*.http" => "\"127.0.0.1:759*\"",
                 _ => key.default,

@@ -154,9 +154,6 @@ pub enum Refusal {
     /// The deployment has no such link class.
     #[error("the link class `{0}` is not configured: add `[link.{0}]` or use another class")]
     UnknownLink(LinkClass),
-    /// Its messages are confirmed, and it has more subscribers than can be told apart.
-    #[error("its messages are confirmed, and it has more than {0} subscribers")]
-    TooManyConfirm(usize),
     /// `D^r < 0`: no copy to the backup could be early enough.
     #[error("a crash could lose {could_lose} in a row, and the contract tolerates {tolerated}: {remedies}")]
     ReplicationBound {

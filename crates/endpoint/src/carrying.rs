@@ -11,6 +11,7 @@ use crate::endpoint::{Asked, Endpoint, Outputs, PUBLICATIONS, place};
 use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError, Retention};
 use crate::subscription::Confirmation;
 use contract::{Contract, Span, Time};
+use std::cmp::Reverse;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{LinkId, MarkKind, Message, MessageFlags, MessageKind};
 
@@ -91,6 +92,14 @@ impl Endpoint {
         let known =
             self.brokers.get(broker).filter(|_| self.settings.translates).and_then(|b| b.clock.known());
         known.map_or(Span::ZERO, |known| Span(-known.ahead.0))
+    }
+
+    /// Ends a publication here, and leaves its stream to whoever goes on with it: no broker is told.
+    pub fn let_go(&mut self, publication: u32) {
+        let slot = self.publications.get_mut(publication as usize);
+        if slot.and_then(Option::take).is_some() {
+            self.free[PUBLICATIONS].push(Reverse(publication));
+        }
     }
 
     /// What was to be confirmed has been handed on. Where the connection has gone since, the message comes again.

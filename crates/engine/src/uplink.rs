@@ -148,6 +148,11 @@ pub enum UplinkNews<'a> {
         /// Why, as far as somebody has said so.
         why: &'a str,
     },
+    /// One of the site's own brokers does not let it in, or has let it go.
+    Homeless {
+        /// Why.
+        why: &'a str,
+    },
     /// A stream is not carried.
     Refused {
         /// The router that refuses it; `None`: the site's own broker.
@@ -227,6 +232,8 @@ pub struct Uplink<R> {
     taps: bool,
     routers: Vec<Router>,
     carries: bool,
+    /// Why the site's own brokers were left last.
+    why: String,
     /// Whose link each is.
     links: LinkMap<Which>,
     heard: Heard,
@@ -234,10 +241,18 @@ pub struct Uplink<R> {
     aside: Heard,
     /// What is wanted at home.
     wishes: Wishes,
+    wants_anew: WantsAnew,
     outward: Outward,
     inward: Inward,
     /// Streams that are not carried: who refuses, the topic there, and why.
     refused: BTreeMap<(Which, Box<str>), Box<str>>,
+}
+
+/// Where other things are to be subscribed than before.
+#[derive(Default)]
+struct WantsAnew {
+    at_home: bool,
+    at_routers: bool,
 }
 
 /// A router, and what is known of it.
@@ -289,10 +304,12 @@ impl<R: UplinkReporter> Uplink<R> {
             taps: false,
             reporter,
             carries: false,
+            why: String::new(),
             links: LinkMap::default(),
             heard: Heard::default(),
             aside: Heard::default(),
             wishes: Wishes::default(),
+            wants_anew: WantsAnew::default(),
             outward: Outward::default(),
             inward: Inward::default(),
             refused: BTreeMap::new(),
@@ -381,6 +398,13 @@ impl<R: UplinkReporter> Uplink<R> {
         for event in std::mem::take(&mut heard.events) {
             self.hear(now, which, event, net);
         }
+        // A broker tells thousands of filters at once.
+        if std::mem::take(&mut self.wants_anew.at_routers) {
+            self.wish_at_routers(net);
+        }
+        if std::mem::take(&mut self.wants_anew.at_home) {
+            self.wish_at_home(net);
+        }
     }
 
     /// Has an endpoint do something of which nothing comes at once.
@@ -402,17 +426,13 @@ impl<R: UplinkReporter> Uplink<R> {
             (Event::Reigning(reigning), Which::Home) => self.follow(now, reigning, net),
             (Event::Reigning(reigning), Which::Router(router)) => self.hear_router(router, reigning, net),
             (Event::Interest { filter, wanted }, Which::Home) => {
-                if self.wishes.hear(&filter, wanted) {
-                    self.wish_at_routers(net);
-                }
+                self.wants_anew.at_routers |= self.wishes.hear(&filter, wanted);
             }
             (Event::Interest { filter, wanted }, Which::Router(router)) => {
                 let Some(there) = self.routers.get_mut(router) else { return };
-                if there.wishes.hear(&filter, wanted) {
-                    self.wish_at_home(net);
-                }
+                self.wants_anew.at_home |= there.wishes.hear(&filter, wanted);
                 // What waits there has somewhere to go from now on.
-                self.taps |= self.routers.get(router).is_some_and(|router| router.wishes.is_complete());
+                self.taps |= there.wishes.is_complete();
             }
             (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why),
             (Event::Admitted { publication }, _) => self.note_admission(which, publication),
@@ -433,7 +453,13 @@ impl<R: UplinkReporter> Uplink<R> {
                     self.reporter.report(&UplinkNews::Unreached { router, why });
                 }
             }
-            (Event::Reigning(_) | Event::Interest { .. } | Event::Left { .. }, Which::Home | Which::Tap) => {}
+            (Event::Left { why }, Which::Home | Which::Tap) => {
+                if self.why != why {
+                    self.why = why;
+                    self.reporter.report(&UplinkNews::Homeless { why: &self.why });
+                }
+            }
+            (Event::Reigning(_) | Event::Interest { .. }, Which::Tap) => {}
             (Event::Ended { .. }, Which::Home) => {}
         }
     }
@@ -445,6 +471,7 @@ impl<R: UplinkReporter> Uplink<R> {
             Reigning::Nobody => {}
             Reigning::Primary { broker, relayed, .. } => {
                 let carries = broker == self.settings.beside && !relayed;
+                self.why.clear();
                 self.wishes.ask();
                 if carries != self.carries {
                     self.carries = carries;
@@ -473,8 +500,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.home.awaited.clear();
         (self.tap, self.taps) = (End::new(self.settings.tap.clone(), now), false);
         self.outward = Outward::default();
-        let mut inward = std::mem::take(&mut self.inward);
-        self.with_end(Which::Home, net, |home, out| inward.forget_all(home, out));
+        self.inward.forget_all(&mut self.home);
         self.wish_at_routers(net);
         self.refused.clear();
     }
@@ -515,11 +541,11 @@ impl<R: UplinkReporter> Uplink<R> {
     fn refuse(&mut self, which: Which, topic: &str, why: &str) {
         let router = router_name(&self.routers, which);
         let key = (which, topic.into());
-        if self.refused.get(&key).is_none_or(|before| **before != *why) {
+        let known = self.refused.get(&key);
+        let is_news = known.map_or(self.refused.len() < REFUSED_MAX, |before| **before != *why);
+        if is_news {
             self.reporter.report(&UplinkNews::Refused { router, topic, why });
-            if self.refused.len() < REFUSED_MAX {
-                self.refused.insert(key, why.into());
-            }
+            self.refused.insert(key, why.into());
         }
     }
 
@@ -560,6 +586,10 @@ impl<R: UplinkReporter> Node for Uplink<R> {
             LinkChange::Accepted(_) => return,
             LinkChange::Dialed(peer) => {
                 let (which, peer) = Which::of_peer(peer);
+                if !self.is_in_use(which) {
+                    // It was asked for while this uplink carried.
+                    return net.hang_up(link);
+                }
                 self.links.insert(link, which);
                 (Some(which), LinkChange::Dialed(peer))
             }

@@ -322,3 +322,101 @@ fn rules_of_both_sites_count() {
     came.dedup();
     assert_eq!(came, ["plant/pressure", "wind/speed"]);
 }
+
+/// The uplink would rather confirm what it has handed on, and more subscribers than can be told apart are no reason to refuse anybody.
+#[test]
+fn many_subscribers_at_home_and_one_elsewhere_all_get_everything() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    let at_home: Vec<usize> =
+        (0..70).map(|number| sites.world.add_client_at(NORTH, &format!("panel-{number}"), 7)).collect();
+    sites.world.run_for(Span::millis(100));
+    let (before, after) = at_home.split_at(40);
+    before.iter().for_each(|client| _ = sites.world.subscribe(*client, "plant/#"));
+    sites.world.run_for(Span::millis(100));
+    let subscriber = sites.subscriber;
+    sites.world.subscribe(subscriber, "#");
+    sites.world.run_for(Span::millis(300));
+    sites.publish_for(publication, Span::secs(1));
+    after.iter().for_each(|client| _ = sites.world.subscribe(*client, "plant/#"));
+    sites.world.run_for(Span::millis(300));
+    sites.publish_for(publication, Span::secs(1));
+    sites.world.run_for(Span::millis(300));
+    assert_eq!(sites.came(subscriber).len(), 20, "{:#?}", sites.told());
+    for client in at_home {
+        assert!(sites.came(client).len() >= 10);
+        assert!(sites.world.seen(client).subscribed.iter().all(Result::is_ok));
+    }
+}
+
+/// A site may want more than one client may.
+#[test]
+fn a_site_has_the_filters_of_all_its_clients() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/1999/x", contract());
+    for number in 0..10 {
+        let client = sites.world.add_client_at(SOUTH, &format!("panel-{number}"), 7);
+        sites.world.run_for(Span::millis(50));
+        for filter in 0..200 {
+            sites.world.subscribe(client, &format!("plant/{}/#", 200 * number + filter));
+        }
+    }
+    sites.world.run_for(Span::secs(1));
+    assert_eq!(sites.world.uplinks[0].view().routers[0].wishes, 2_000, "{:?}", sites.told());
+    sites.publish_for(publication, Span::secs(1));
+    sites.world.run_for(Span::millis(200));
+    assert_eq!(sites.world.uplinks[2].view().routers[0].inward.1.messages, 10);
+}
+
+/// What comes when it is just not wanted any more is not what is wanted from then on.
+#[test]
+fn who_comes_back_while_messages_are_under_way_gets_those_that_follow() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    let (publisher, subscriber) = (sites.publisher, sites.subscriber);
+    sites.world.run_for(Span::millis(200));
+    for _ in 0..5 {
+        let subscription = sites.world.subscribe(subscriber, "plant/#");
+        sites.world.run_for(Span::millis(300));
+        sites.publish_for(publication, Span::millis(500));
+        sites.world.publish(publisher, publication, b"1").unwrap();
+        sites.world.run_for(Span::millis(12));
+        sites.world.unsubscribe(subscriber, subscription);
+        sites.world.run_for(Span::millis(300));
+    }
+    let came = sites.came(subscriber).len();
+    assert!((25..=30).contains(&came), "{came}");
+}
+
+/// The same while a third site goes on to want them, so that they go on to leave.
+#[test]
+fn who_comes_back_to_what_a_third_site_has_had_meanwhile_gets_what_follows() {
+    let mut world = World::of_pairs(4, |_| {}, None);
+    for (site, pair) in [("north", NORTH), ("south", SOUTH), ("east", 3)] {
+        (0..2).for_each(|broker| world.add_uplink(site, 2 * pair + broker, &[2], |_| {}));
+    }
+    world.run_for(Span::secs(1));
+    let [publisher, other, third] = [(NORTH, "pump"), (SOUTH, "desk"), (3, "wall")]
+        .map(|(pair, name)| world.add_client_at(pair, name, 7));
+    world.run_for(Span::millis(100));
+    let publication = world.advertise(publisher, "plant/pressure", contract());
+    world.subscribe(third, "plant/#");
+    world.run_for(Span::millis(300));
+    for millis in 0..25 {
+        let subscription = world.subscribe(other, "plant/+");
+        world.run_for(Span::millis(millis));
+        world.publish(publisher, publication, b"1").unwrap();
+        world.run_for(Span::millis(25 - millis));
+        world.unsubscribe(other, subscription);
+        world.run_for(Span::millis(75));
+    }
+    world.subscribe(other, "plant/+");
+    world.run_for(Span::millis(300));
+    let before = world.seen(other).messages.len();
+    for _ in 0..10 {
+        world.publish(publisher, publication, b"1").unwrap();
+        world.run_for(Span::millis(100));
+    }
+    assert_eq!(world.seen(other).messages.len() - before, 10);
+    assert_eq!(world.seen(third).messages.len(), 35);
+}

@@ -82,7 +82,10 @@ impl Broker {
         let needs = sessions.filter(|session| session.needy).flat_map(|session| session.needs_of(name));
         let needs = needs.chain(self.promises.other_needs.of(name).map(|(_, needs)| needs));
         // Link classes were looked at when they came, and those of a configuration stay.
-        self.settings.links.strictest(contract, needs).unwrap_or(*contract)
+        let strict = self.settings.links.strictest(contract, needs).unwrap_or(*contract);
+        // Who would rather confirm keeps nobody else out.
+        let told_apart = subscribers.len() <= CONFIRMING_MAX;
+        Contract { confirm: contract.confirm || strict.confirm && told_apart, ..strict }
     }
 
     /// A subscriber has come, or needs something else: a topic is planned by the strictest. `Err`: that cannot be kept, whatever the load.
@@ -99,7 +102,13 @@ impl Broker {
             return invariant!("a topic that is planned is there", Ok(()));
         };
         let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
-        self.plan_strictly(index, strict).map_err(|refusal| {
+        let confirm = topic.contract.confirm;
+        let planned = match self.plan_strictly(index, strict) {
+            // Who would rather confirm goes without where there is no time for that.
+            Err(_) if strict.confirm != confirm => self.plan_strictly(index, Contract { confirm, ..strict }),
+            planned => planned,
+        };
+        planned.map_err(|refusal| {
             let name = self.flow.store.table.topic(index).map_or("", |topic| topic.name.as_str());
             format!("`{name}` cannot be carried as this subscriber needs it: {refusal}")
         })
@@ -124,9 +133,6 @@ impl Broker {
         };
         if *topic.strict() == strict {
             return Ok(());
-        }
-        if strict.confirm && topic.subscribers.len() > CONFIRMING_MAX {
-            return Err(contract::Refusal::TooManyConfirm(CONFIRMING_MAX));
         }
         let planned = if topic.made { strict.best_effort() } else { strict };
         let plan = self.promises.admission.plan_processed(&planned, Processing::of(topic.processing))?;

@@ -4,6 +4,7 @@ use crate::broker::Broker;
 use crate::commands::Promises;
 use crate::commands::tasks::{SLOTS_PER_UNIT, TEST_UNITS, Task};
 use crate::outputs::Outputs;
+use crate::settings::Limits;
 use crate::steps::work::Flow;
 use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
@@ -19,6 +20,15 @@ use wire::{Frame, LinkId};
 /// Why best effort and promises do not go together, as what is asked for is the one or the other.
 const MIXED: (&str, &str) =
     ("something is promised to the client already", "the client is served as best effort already");
+
+/// Filters of a site's link, which stand for those of all clients of a site.
+const FILTERS_OF_A_SITE: usize = 16_384;
+
+/// Filters that a client may have.
+fn filters_of(client: &str, limits: &Limits) -> usize {
+    let most = limits.filters_per_session;
+    if client.starts_with('@') { most.max(FILTERS_OF_A_SITE) } else { most }
+}
 
 /// Subscribers of one confirmed topic: one bit each.
 pub(crate) const CONFIRMING_MAX: usize = u64::BITS as usize;
@@ -101,7 +111,7 @@ impl Broker {
         };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
         let index = self.take_session(now, &client, incarnation, Some(from), out)?;
-        let limit = self.settings.limits.filters_per_session;
+        let limit = filters_of(&client, &self.settings.limits);
         let tree_bytes = self.flow.store.sessions.tree_bytes();
         // A number that has meant another filter until now gives that up.
         let before = self.flow.store.sessions.get(index).and_then(|session| session.numbers.get(&number));
@@ -328,7 +338,8 @@ impl Broker {
                 self.plan_for_subscribers(*topic, index)?;
                 continue;
             }
-            if entry.confirms() && entry.subscribers.len() >= CONFIRMING_MAX {
+            let full = entry.confirms() && entry.subscribers.len() >= CONFIRMING_MAX;
+            if full && entry.contract.confirm {
                 return Err(format!("a confirmed topic has {CONFIRMING_MAX} subscribers, its limit"));
             }
             self.change_subscribers(*topic, |topic| {
@@ -338,6 +349,10 @@ impl Broker {
                 }
             });
             *joined += 1;
+            if full {
+                // Nobody is refused since somebody else would rather confirm.
+                self.plan_for_those_left(*topic);
+            }
             self.plan_for_subscribers(*topic, index)?;
         }
         Ok(())
@@ -595,7 +610,7 @@ impl Broker {
                     None => invariant!("a session that was found or made is there"),
                 }
                 // The primary has judged it; a limit that is lower here is a matter of configuration.
-                let limit = self.settings.limits.filters_per_session;
+                let limit = filters_of(client, &self.settings.limits);
                 let room = |session: &Session| match session.filters.get(&filter) {
                     None => session.lacks_room(&filter, limit).is_none(),
                     Some(wanted) => wanted.needs != needs,

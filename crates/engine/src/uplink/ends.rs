@@ -112,6 +112,10 @@ impl<N: Effects> Outputs for Through<'_, N> {
     }
 
     fn dismissed(&mut self, _broker: PeerIndex, farewell: &Farewell<'_>) {
+        if farewell.reason == FarewellReason::Leaving {
+            // It ends, which is seen by who reigns then.
+            return;
+        }
         let why = match farewell.reason {
             FarewellReason::Replaced => NAME_TWICE,
             _ => farewell.text,

@@ -43,11 +43,12 @@ impl Inward {
         self.streams.iter().filter(|((from, _), coming)| *from == router && coming.key.is_some()).count()
     }
 
-    /// Publishes nothing at home any more. Streams stay there for whoever goes on.
-    pub(super) fn forget_all<N: Effects>(&mut self, home: &mut End, out: &mut Through<'_, N>) {
+    /// Publishes nothing at home any more. Streams stay there for the uplink that goes on.
+    pub(super) fn forget_all(&mut self, home: &mut End) {
         for published in std::mem::take(&mut self.published).into_values() {
-            end_at(home, published.publication, out);
+            home.endpoint.let_go(published.publication);
         }
+        home.carried.clear();
         self.streams.clear();
         self.wished.clear();
     }
@@ -69,6 +70,8 @@ impl<R: UplinkReporter> Uplink<R> {
             self.wish_at(router, &before, net);
         }
         self.forget_unwanted(net);
+        // What was not wanted may be now.
+        self.inward.streams.retain(|_, coming| coming.key.is_some());
     }
 
     /// Asks one router for what is wanted, and no more for what was `before` and is not.

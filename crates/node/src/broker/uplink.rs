@@ -193,6 +193,9 @@ impl UplinkReporter for Told {
             UplinkNews::Unreached { router, why } => {
                 lines.warn(&format!("site {site}: the router {router} is not reached: {why}"));
             }
+            UplinkNews::Homeless { why } => {
+                lines.warn(&format!("site {site}: the site's own broker does not let its uplink in: {why}"));
+            }
             UplinkNews::Refused { router, topic, why } => {
                 lines.warn(&format!("site {site}: {} does not carry `{topic}`: {why}", there(router)));
             }
