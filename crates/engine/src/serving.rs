@@ -184,9 +184,8 @@ impl Service for Mqtt {
             let (client, filter, reason) = (&*wish.client, wish.filter(), &*reason);
             node.reporter.report(&Event::BestEffortInstead { client, filter, reason });
         }
-        while let Some((filter, wanted)) = node.gateway.as_deref_mut().and_then(mqtt::Gateway::next_stirred) {
-            let (broker, mut wired) = node.wired(net);
-            broker.others_want(&filter, Others::Clients, wanted, &mut wired);
+        if gateway.has_stirred() {
+            node.tell_interest(net);
         }
         let Some(gateway) = node.gateway.as_deref_mut() else { return false };
         while let Some(login) = gateway.next_login() {
@@ -229,6 +228,15 @@ impl Service for Mqtt {
 }
 
 impl<R: Reporter, O: Operators, G: Rules> BrokerNode<R, O, G> {
+    /// Tells the broker which filters clients have subscribed or given up.
+    #[cold]
+    fn tell_interest(&mut self, net: &mut impl Effects) {
+        while let Some((filter, wanted)) = self.gateway.as_deref_mut().and_then(mqtt::Gateway::next_stirred) {
+            let (broker, mut wired) = self.wired(net);
+            broker.others_want(&filter, Others::Clients, wanted, &mut wired);
+        }
+    }
+
     /// Publishes a will.
     fn post_draft(&mut self, now: Time, draft: &Draft, net: &mut impl Effects) {
         let Some(gateway) = self.gateway.as_deref() else { return };

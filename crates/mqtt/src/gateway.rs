@@ -515,6 +515,12 @@ impl<R: Rules> Gateway<R> {
         }
     }
 
+    /// Whether clients have subscribed or given up a filter of which nobody has asked yet.
+    #[inline]
+    pub fn has_stirred(&self) -> bool {
+        self.subscriptions.has_stirred()
+    }
+
     /// A filter that clients have subscribed or given up, and whether any wants it now. `None`: there are no more.
     pub fn next_stirred(&mut self) -> Option<(Box<str>, bool)> {
         self.subscriptions.take_stirred()

@@ -120,6 +120,12 @@ impl Subscriptions {
         self.changed.pop()
     }
 
+    /// Whether there is any that somebody has subscribed or given up.
+    #[inline]
+    pub fn has_stirred(&self) -> bool {
+        !self.stirred.is_empty()
+    }
+
     /// A filter that somebody has subscribed or given up, and whether it is wanted now. `None`: there are no more.
     pub fn take_stirred(&mut self) -> Option<(Box<str>, bool)> {
         let filter = self.stirred.pop_first()?;
