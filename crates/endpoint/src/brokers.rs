@@ -148,6 +148,14 @@ impl BrokerLink {
         (self.node, self.same_as) = (Some(hello.node), None);
     }
 
+    /// It has said that it is something else now, or of another reign. Where its greeting still waits, that is what it has said last.
+    pub(crate) fn tells_reign(&mut self, now: Time, standing: Standing, reign: Reign) {
+        if let Some(greeting) = &mut self.awaits_clock {
+            (greeting.standing, greeting.reign) = (standing, reign);
+        }
+        self.stands(now, standing, reign);
+    }
+
     /// It has said what it is.
     pub(crate) fn stands(&mut self, now: Time, standing: Standing, reign: Reign) {
         if standing != Standing::Backup {

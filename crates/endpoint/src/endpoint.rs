@@ -560,7 +560,7 @@ impl Endpoint {
             Frame::Deliver(messages) => self.receive(now, index, from, messages, out),
             Frame::Hello(hello) => self.welcome(now, index, from, &hello, out),
             Frame::Reign { reign, standing } => {
-                self.brokers[index].stands(now, standing, reign);
+                self.brokers[index].tells_reign(now, standing, reign);
                 self.elect(now, out);
             }
             Frame::Announce(announce) => self.learn(now, index, &announce, self.primary == Some(broker)),
@@ -601,9 +601,11 @@ impl Endpoint {
                 self.brokers[index].told = true;
                 if self.brokers[index].up().is_none() {
                     self.brokers[index].rest = rest_after(farewell.reason);
-                } else if self.settings.crosses && farewell.reason == FarewellReason::Replaced {
-                    // Two that take the name from each other again and again would help nobody.
-                    self.brokers[index].rest = REPLACED_REST;
+                } else if self.settings.crosses
+                    && matches!(farewell.reason, FarewellReason::Replaced | FarewellReason::Denied)
+                {
+                    // Two that take the name from each other again and again would help nobody, nor does asking for what is denied.
+                    self.brokers[index].rest = UNWELCOME_REST;
                 }
                 if self.is_direct(broker) || !self.follows_directly() {
                     out.dismissed(self.behind(index), &farewell);
@@ -1116,6 +1118,10 @@ impl Endpoint {
                     subscriptions: matching,
                 };
                 inbound.due = due(&inbound, &needs);
+                if self.settings.hands_on {
+                    // Another process may have had under this name what came before.
+                    inbound.tally.resume();
+                }
                 self.inbound.push(inbound);
                 self.by_topic.entry(announce.topic.into()).or_default().push(index);
                 self.by_name.insert(key, index);
@@ -1274,8 +1280,8 @@ const OTHER_WAY: Farewell<'static> =
 const STRANGER_REST: Span = Span::secs(1);
 /// The same where connections are closed without a word, which a broker does as well that is just ending.
 const CURT_REST: Span = Span::millis(250);
-/// How long a site's link leaves a broker alone where another of its name has come.
-const REPLACED_REST: Span = Span::secs(5);
+/// How long a site's link leaves a broker alone where another of its name has come, or where it may not do what it wants.
+const UNWELCOME_REST: Span = Span::secs(5);
 /// How soon it is looked again whether a broker that is reached elsewhere still is.
 const ELSEWHERE: Span = Span::millis(200);
 

@@ -420,3 +420,30 @@ fn who_comes_back_to_what_a_third_site_has_had_meanwhile_gets_what_follows() {
     assert_eq!(world.seen(other).messages.len() - before, 10);
     assert_eq!(world.seen(third).messages.len(), 35);
 }
+
+/// A router that begins anew has forgotten its epoch, hears of it from sites, and reigns again in a higher one while their clocks are compared.
+#[test]
+fn a_router_that_is_restarted_again_and_again_is_reached_each_time() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    // A router that is alone, and whose numbers are drawn.
+    sites.world.nodes_fall = true;
+    sites.world.kill(5);
+    sites.world.run_for(Span::secs(2));
+    for round in 0..12 {
+        sites.world.kill(4);
+        sites.world.run_for(Span::millis(700));
+        sites.world.start(4);
+        sites.world.run_for(Span::secs(4));
+        for uplink in [0, 2] {
+            let view = sites.world.uplinks[uplink].view();
+            assert!(view.routers[0].reached, "round {round}: {view:#?} {:#?}", sites.told());
+        }
+        let subscriber = sites.subscriber;
+        let before = sites.came(subscriber).len();
+        sites.publish_for(publication, Span::secs(1));
+        sites.world.run_for(Span::millis(200));
+        assert_eq!(sites.came(subscriber).len() - before, 10);
+    }
+}

@@ -70,8 +70,7 @@ impl Heard {
     }
 }
 
-const NAME_TWICE: &str =
-    "another uplink has come there under this site's name: give each site a name of its own";
+const NAME_TWICE: &str = "another uplink has come there under this site's name: give each site a name of its own, and each router's address once";
 
 /// The network as one of the endpoints sees it, and where what it hears is kept.
 pub(super) struct Through<'a, N> {

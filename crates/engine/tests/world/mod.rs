@@ -123,6 +123,8 @@ pub struct World {
     agenda: Agenda<Happening>,
     random: fastrand::Rng,
     lives: u64,
+    /// Processes that start from now on have lower numbers than those before.
+    pub nodes_fall: bool,
     /// How long it takes until what was written has left.
     pub writing: Span,
     /// How much longer the way of what a node sends on a connection is than that of everything else. Connections are
@@ -171,6 +173,7 @@ impl World {
             agenda: Agenda::new(),
             random: fastrand::Rng::with_seed(0),
             lives: 0,
+            nodes_fall: false,
             writing: Span::ZERO,
             lag: BTreeMap::new(),
             narrow: BTreeMap::new(),
@@ -191,7 +194,8 @@ impl World {
 
     pub fn start(&mut self, index: usize) {
         self.lives += 1;
-        let node = NodeId(self.lives * 10 + index as u64);
+        let number = self.lives * 10 + index as u64;
+        let node = NodeId(if self.nodes_fall { 1_000_000 - number } else { number });
         let mut settings = settings(index % 2, node, self.now);
         (self.tune)(&mut settings);
         let disk = self.stores[index].clone();

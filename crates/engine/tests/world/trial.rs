@@ -100,7 +100,8 @@ impl Trial {
             (self.random.usize(0..2 * SITES.len()), self.random.usize(2 * SITES.len()..brokers));
         let whole = self.random.bool();
         let before = self.world.now;
-        match self.random.u8(0..8) {
+        self.world.nodes_fall = self.random.bool();
+        match self.random.u8(0..9) {
             0..=2 => {
                 self.tell(&format!("broker {broker} dies, for {lasts}; its uplink too: {whole}"));
                 if is_site && whole {
@@ -127,20 +128,14 @@ impl Trial {
                 self.world.resume(Who::Uplink(uplink));
             }
             6 => {
-                // What it has sent does not arrive, and nobody has been told.
-                let alone = Span(lasts.0 / 4);
-                self.tell(&format!(
-                    "uplink {uplink} is cut off for {alone}, and dies with its broker for {lasts}"
-                ));
-                let routers = 2 * SITES.len()..brokers;
-                routers.clone().for_each(|router| self.world.cut_uplink(uplink, router, true));
-                self.publish_for(alone);
-                self.world.kill_uplink(uplink);
-                self.world.kill(uplink);
-                routers.for_each(|router| self.world.cut_uplink(uplink, router, false));
+                self.lose_host(uplink, lasts);
+            }
+            7 => {
+                let pair = 2 * self.random.usize(SITES.len()..SITES.len() + ROUTERS);
+                self.tell(&format!("router {pair} dies whole, for {lasts}"));
+                (pair..pair + 2).for_each(|broker| self.world.kill(broker));
                 self.publish_for(lasts);
-                self.world.start(uplink);
-                self.world.start_uplink(uplink);
+                (pair..pair + 2).for_each(|broker| self.world.start(broker));
             }
             5 => {
                 self.tell(&format!("broker {broker} stands still for {lasts}"));
@@ -158,6 +153,22 @@ impl Trial {
         }
         let left = CALM - self.world.now.since(before);
         self.publish_for(left);
+    }
+
+    /// A site's host loses its network and dies: what its uplink has sent does not arrive, and nobody has been told.
+    fn lose_host(&mut self, uplink: usize, lasts: Span) {
+        let brokers = 2 * (SITES.len() + ROUTERS);
+        let alone = Span(lasts.0 / 4);
+        self.tell(&format!("uplink {uplink} is cut off for {alone}, and dies with its broker for {lasts}"));
+        let routers = 2 * SITES.len()..brokers;
+        routers.clone().for_each(|router| self.world.cut_uplink(uplink, router, true));
+        self.publish_for(alone);
+        self.world.kill_uplink(uplink);
+        self.world.kill(uplink);
+        routers.for_each(|router| self.world.cut_uplink(uplink, router, false));
+        self.publish_for(lasts);
+        self.world.start(uplink);
+        self.world.start_uplink(uplink);
     }
 
     /// What each site should have had: what its filter means, of every site.
