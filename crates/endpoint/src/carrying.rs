@@ -115,9 +115,4 @@ impl Endpoint {
         let (broker, link) = self.primary_link()?;
         Some(Asked { broker, link, number: self.brokers.get(broker)?.polled() + 1 })
     }
-
-    /// Whether a link is one of this endpoint's.
-    pub fn owns(&self, link: LinkId) -> bool {
-        self.broker_of(link).is_some()
-    }
 }

@@ -1,7 +1,8 @@
 //! The publishing end of one stream: numbers its messages, retains the newest, sends them again after a failover (FRAME, A6).
 
-use contract::{Contract, Remedies, Time, TopicError};
+use contract::{Contract, Mutant, Remedies, Span, Time, TopicError};
 use wire::limits::PAYLOAD_BYTES_MAX;
+use wire::{Carry, Effects, Frame, LinkId, Message, MessageFlags, MessageKind, Register};
 
 /// Why a message is not accepted. It has no number, and nobody will miss it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -158,6 +159,58 @@ impl Publication {
             self.retention = retention;
         }
         self.state = PublicationState::Admitted(contract);
+    }
+
+    /// Registers with a broker, if that has not been done on its present connection; and, in a new succession, sends
+    /// the primary what is retained.
+    pub(crate) fn bring_up_to_date(
+        &mut self,
+        number: u32,
+        broker: usize,
+        link: LinkId,
+        (succession, shift): (Option<u64>, Span),
+        out: &mut impl Effects,
+    ) {
+        let bit = 1 << broker;
+        // Only who reigns judges, so whoever comes to reign is asked again until one has admitted. So is who has refused it
+        // before another admitted it: it takes nothing under this number.
+        let unjudged = !matches!(self.state, PublicationState::Admitted(_));
+        let declined = self.declined & bit != 0;
+        let ask_again =
+            (unjudged || declined) && succession.is_some_and(|succession| succession != self.resent);
+        if self.registered & bit == 0 || ask_again {
+            self.registered |= bit;
+            self.declined &= !bit;
+            self.ask(number, link, out);
+        }
+        let Some(succession) = succession.filter(|succession| *succession != self.resent) else { return };
+        self.resent = succession;
+        if Mutant::ForgetRetained.is_on() {
+            return;
+        }
+        for kept in self.retention.iter() {
+            let message = Message {
+                stream: number,
+                flags: MessageFlags::RESEND,
+                seq: kept.seq,
+                created: kept.created + shift,
+                payload: &kept.payload,
+            };
+            out.send_message(link, MessageKind::Publish, &message);
+        }
+    }
+
+    /// Asks a broker to carry it.
+    fn ask(&self, stream: u32, link: LinkId, out: &mut impl Effects) {
+        let (incarnation, topic) = (self.incarnation, &*self.topic);
+        let frame = match (&self.carried, self.asked) {
+            (Some((publisher, origin)), Some(contract)) => {
+                let first_seq = self.retention.iter().next().map_or(self.next_seq, |kept| kept.seq);
+                Frame::Carry(Carry { stream, incarnation, first_seq, contract, topic, publisher, origin })
+            }
+            (_, contract) => Frame::Register(Register { stream, incarnation, contract, topic }),
+        };
+        out.send(link, &frame);
     }
 }
 
