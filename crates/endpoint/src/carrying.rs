@@ -13,7 +13,7 @@ use crate::subscription::Confirmation;
 use contract::{Contract, Span, Time};
 use std::cmp::Reverse;
 use wire::limits::PAYLOAD_BYTES_MAX;
-use wire::{LinkId, MarkKind, Message, MessageFlags, MessageKind};
+use wire::{MarkKind, Message, MessageFlags, MessageKind};
 
 /// A stream to be published for somebody else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

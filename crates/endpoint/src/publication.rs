@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_contract_that_changes_takes_nothing_away_that_is_retained() {
         let mut publication = Publication::new("t", 1, None);
-        let contract = Contract::every(contract::Span::millis(1));
+        let contract = Contract::every(Span::millis(1));
         for (retain, kept) in [(3, 3), (5, 5), (2, 5)] {
             publication.admit(contract.retain(retain));
             assert_eq!(publication.state, PublicationState::Admitted(contract.retain(retain)));

@@ -101,17 +101,7 @@ impl<A: Application> Node for ClientNode<A> {
     }
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
-        self.with(net, |endpoint, out| {
-            endpoint.hear(link);
-            let result = for_each_frame(bytes, |frame| {
-                endpoint.handle_frame(now, link, frame, out);
-                true
-            });
-            result.unwrap_or_else(|error| {
-                endpoint.handle_garbage(link, &error, out);
-                bytes.len()
-            })
-        })
+        self.with(net, |endpoint, out| feed(endpoint, now, link, bytes, out))
     }
 
     fn run(&mut self, _now: Time, _net: &mut impl Effects) -> bool {
@@ -125,6 +115,25 @@ impl<A: Application> Node for ClientNode<A> {
     fn next_deadline(&self) -> Time {
         self.endpoint.next_deadline()
     }
+}
+
+/// Gives an endpoint what has come. Returns how many bytes were used.
+pub(crate) fn feed(
+    endpoint: &mut Endpoint,
+    now: Time,
+    link: LinkId,
+    bytes: &[u8],
+    out: &mut impl Outputs,
+) -> usize {
+    endpoint.hear(link);
+    let result = for_each_frame(bytes, |frame| {
+        endpoint.handle_frame(now, link, frame, out);
+        true
+    });
+    result.unwrap_or_else(|error| {
+        endpoint.handle_garbage(link, &error, out);
+        bytes.len()
+    })
 }
 
 /// The network and the application as one.

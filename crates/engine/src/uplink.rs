@@ -20,13 +20,14 @@ mod inward;
 mod outward;
 mod wishes;
 
-use crate::node::{Node, for_each_frame};
+use crate::client_node::feed;
+use crate::node::Node;
 use contract::{LinkClass, Time, TopicFilter};
 use endpoint::{BROKERS_MAX, Endpoint, Limits, Reigning, Settings};
 use ends::{End, Event, Heard, Through};
 use inward::Inward;
 use outward::Outward;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::{Effects, LinkChange, LinkId, LinkMap, PeerIndex};
 use wishes::Wishes;
 
@@ -437,8 +438,9 @@ impl<R: UplinkReporter> Uplink<R> {
             (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why),
             (Event::Admitted { publication }, _) => self.note_admission(which, publication),
             (Event::Unwished { subscription, why }, _) => {
-                let filter = self.end(which).and_then(|end| end.wished.get(&subscription).cloned());
-                self.tell_unwished(which, filter.as_deref().unwrap_or(""), &why);
+                let filter =
+                    self.get(which).map_or_else(String::new, |end| end.filter_of(subscription).to_owned());
+                self.tell_unwished(which, &filter, &why);
             }
             (Event::Repeated { stream, confirmation }, _) => {
                 self.confirm_again(which, stream, confirmation, net);
@@ -531,6 +533,13 @@ impl<R: UplinkReporter> Uplink<R> {
         }
     }
 
+    /// One of the ends subscribes these filters, and no others.
+    fn wish_at<N: Effects>(&mut self, which: Which, filters: BTreeSet<Box<str>>, net: &mut N) {
+        if let Some(Some(missed)) = self.with_end(which, net, |end, out| end.wish(filters, out)) {
+            self.tell_unwished(which, &missed, "there are too many filters for one uplink");
+        }
+    }
+
     /// Something that others want is not subscribed at one of the ends.
     fn tell_unwished(&mut self, which: Which, filter: &str, why: &str) {
         let router = router_name(&self.routers, which);
@@ -616,17 +625,7 @@ impl<R: UplinkReporter> Node for Uplink<R> {
 
     fn handle_bytes(&mut self, now: Time, link: LinkId, bytes: &[u8], net: &mut impl Effects) -> usize {
         let Some(which) = self.links.get(link).copied() else { return bytes.len() };
-        let used = self.with(now, which, net, |endpoint, out| {
-            endpoint.hear(link);
-            let result = for_each_frame(bytes, |frame| {
-                endpoint.handle_frame(now, link, frame, out);
-                true
-            });
-            result.unwrap_or_else(|error| {
-                endpoint.handle_garbage(link, &error, out);
-                bytes.len()
-            })
-        });
+        let used = self.with(now, which, net, |endpoint, out| feed(endpoint, now, link, bytes, out));
         used.unwrap_or(bytes.len())
     }
 

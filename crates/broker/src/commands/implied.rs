@@ -64,8 +64,7 @@ impl Broker {
         let incarnation = stream
             .and_then(|index| self.flow.store.table.stream(index))
             .map_or(now.0, |stream| stream.record.incarnation);
-        let publisher =
-            Publisher { name, incarnation, link: None, made: None, gapless: false, origin: "", first: None };
+        let publisher = Publisher { gapless: false, ..Publisher::new(name, incarnation) };
         self.take_stream(now, topic, contract, &publisher, true, out)
     }
 
@@ -94,13 +93,9 @@ impl Broker {
         let name = result_publisher(topic.name.as_str(), &origin.record.publisher);
         let contract = self.result_contract(result, &topic.contract);
         let publisher = Publisher {
-            name: &name,
-            incarnation: result.incarnation,
-            link: None,
             made: Some(result.seq),
             gapless: result.gaps.is_none(),
-            origin: "",
-            first: None,
+            ..Publisher::new(&name, result.incarnation)
         };
         let taken = match uncountable(result, &contract) {
             Some(denial) => Err(denial),

@@ -76,6 +76,13 @@ pub(crate) struct Publisher<'a> {
     pub(crate) first: Option<u64>,
 }
 
+impl<'a> Publisher<'a> {
+    /// One in this site, of which no more is known.
+    pub(crate) fn new(name: &'a str, incarnation: u64) -> Publisher<'a> {
+        Publisher { name, incarnation, link: None, made: None, gapless: true, origin: "", first: None }
+    }
+}
+
 impl Broker {
     /// A publisher asks to carry a stream. Only a primary judges; a backup takes the request as it is and looks at it when
     /// it has to reign.
@@ -94,15 +101,7 @@ impl Broker {
         };
         let name = link.name.clone();
         self.spend(TEST_UNITS);
-        let publisher = Publisher {
-            name: &name,
-            incarnation: register.incarnation,
-            link: Some(from),
-            made: None,
-            gapless: true,
-            origin: "",
-            first: None,
-        };
+        let publisher = Publisher { link: Some(from), ..Publisher::new(&name, register.incarnation) };
         self.take_registered(now, from, register, &publisher, out);
     }
 
@@ -788,8 +787,7 @@ impl Broker {
         }
         let from_primary = self.membership.pair.primary_link() == Some(from);
         let Announce { publisher, incarnation, gapless, origin, .. } = *announce;
-        let (link, made, first) = (None, None, None);
-        let publisher = Publisher { name: publisher, incarnation, link, made, gapless, origin, first };
+        let publisher = Publisher { gapless, origin, ..Publisher::new(publisher, incarnation) };
         let known = self.flow.store.table.find_topic(announce.topic);
         let differs = |topic: &Topic| topic.contract != announce.contract;
         if from_primary && known.and_then(|index| self.flow.store.table.topic(index)).is_some_and(differs) {

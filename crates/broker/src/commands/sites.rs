@@ -12,9 +12,10 @@ use crate::commands::register::Publisher;
 use crate::commands::tasks::{TEST_UNITS, Task};
 use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
-use crate::store::sessions::{Session, Sessions};
+use crate::store::sessions::Session;
 use contract::{Time, TopicFilter};
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use wire::{Carry, FarewellReason, Frame, LinkId, Register};
 
 /// Links that may ask what is subscribed.
@@ -41,22 +42,15 @@ pub(crate) struct Interest {
 #[derive(Clone)]
 pub(crate) struct Telling {
     link: LinkId,
-    /// The place of the next session.
+    /// The place of the session that is told of.
     session: usize,
+    /// Its filters are, after this one.
+    after: Option<TopicFilter>,
     /// Then what others want, after this filter.
-    after: Option<Box<str>>,
+    after_others: Option<Box<str>>,
 }
 
 impl Interest {
-    /// Whether somebody else than a link's own site wants a filter, this session left out.
-    fn wants(&self, sessions: &Sessions, filter: &str, own: &str, without: Option<SessionId>) -> bool {
-        let counts = |index: SessionId| {
-            Some(index) != without
-                && sessions.get(index).is_some_and(|session| !is_same(&session.client, own))
-        };
-        self.others.contains_key(filter) || sessions.of_filter(filter).any(counts)
-    }
-
     /// Forgets a link.
     pub(crate) fn forget(&mut self, link: LinkId) {
         self.links.retain(|other| *other != link);
@@ -73,13 +67,10 @@ impl Broker {
         }
         self.spend(TEST_UNITS);
         let publisher = Publisher {
-            name: publisher,
-            incarnation,
             link: Some(from),
-            made: None,
-            gapless: true,
             origin,
             first: Some(first_seq),
+            ..Publisher::new(publisher, incarnation)
         };
         self.take_registered(now, from, &register, &publisher, out);
     }
@@ -92,7 +83,7 @@ impl Broker {
             return self.expel(from, FarewellReason::Limit, text, out);
         }
         self.interest.links.push(from);
-        self.begin(now, Task::Tell(Telling { link: from, session: 0, after: None }), out);
+        self.begin(now, Task::Tell(Telling { link: from, session: 0, after: None, after_others: None }), out);
     }
 
     /// Tells a link further filters. Returns how many units that took, and whether it was all.
@@ -110,54 +101,44 @@ impl Broker {
         let sessions = &self.flow.store.sessions;
         let mut used = 0;
         while used < units && telling.session < sessions.places() {
-            let index = SessionId(telling.session as u32);
-            telling.session += 1;
             used += 1;
             let others = |session: &&Session| !is_same(&session.client, &state.name);
-            let Some(session) = sessions.get(index).filter(others) else { continue };
-            used += session.filters.len();
-            session.filters.keys().for_each(|filter| tell(link, filter.as_str(), true, out));
+            let session = sessions.get(SessionId(telling.session as u32)).filter(others);
+            let from = telling.after.as_ref().map_or(Unbounded, Excluded);
+            let next = session.and_then(|session| session.filters.range((from, Unbounded)).next());
+            match next {
+                Some((filter, _)) => {
+                    tell(link, filter.as_str(), true, out);
+                    telling.after = Some(filter.clone());
+                }
+                None => (telling.session, telling.after) = (telling.session + 1, None),
+            }
         }
         while used < units {
-            use std::ops::Bound::{Excluded, Unbounded};
-            let from = telling.after.as_deref().map_or(Unbounded, Excluded);
+            let from = telling.after_others.as_deref().map_or(Unbounded, Excluded);
             let Some((filter, _)) = self.interest.others.range::<str, _>((from, Unbounded)).next() else {
                 out.send(link, &Frame::Interest { wanted: true, filter: "" });
                 return (used + 1, true);
             };
             used += 1;
             tell(link, filter, true, out);
-            telling.after = Some(filter.clone());
+            telling.after_others = Some(filter.clone());
         }
         (used, false)
     }
 
-    /// A session subscribes a filter, which is known already.
-    pub(crate) fn note_interest(&self, session: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
-        self.each_interested(session, filter, true, out);
-    }
-
-    /// A session does not subscribe a filter any more, which is known already.
-    pub(crate) fn note_no_interest(&self, session: SessionId, filter: &TopicFilter, out: &mut impl Outputs) {
-        self.each_interested(session, filter, false, out);
-    }
-
-    /// Tells those for whom it has changed by this session whether a filter is wanted.
-    fn each_interested(
+    /// A session subscribes a filter now, or does not any more, which the broker knows already. Those are told for whom this changes whether it
+    /// is wanted.
+    pub(crate) fn tell_interest(
         &self,
         session: SessionId,
         filter: &TopicFilter,
         wanted: bool,
         out: &mut impl Outputs,
     ) {
-        let sessions = &self.flow.store.sessions;
-        let client = sessions.get(session).map_or("", |session| &session.client);
-        for link in &self.interest.links {
-            let Some(state) = self.flow.store.links.get(*link) else { continue };
-            let is_others = !is_same(client, &state.name);
-            if is_others && !self.interest.wants(sessions, filter.as_str(), &state.name, Some(session)) {
-                tell(*link, filter.as_str(), wanted, out);
-            }
+        let client = self.flow.store.sessions.get(session).map_or("", |session| &session.client);
+        if !self.interest.others.contains_key(filter.as_str()) {
+            self.tell_where_new(filter.as_str(), wanted, (client, Some(session)), out);
         }
     }
 
@@ -173,13 +154,25 @@ impl Broker {
         if (before == 0) == (after == 0) {
             return;
         }
+        self.tell_where_new(filter, wanted, ("", None), out);
+    }
+
+    /// Tells those for whom nobody but whoever has changed it, and they themselves, subscribes a filter.
+    fn tell_where_new(
+        &self,
+        filter: &str,
+        wanted: bool,
+        (client, changed): (&str, Option<SessionId>),
+        out: &mut impl Outputs,
+    ) {
         let sessions = &self.flow.store.sessions;
         for link in &self.interest.links {
             let Some(state) = self.flow.store.links.get(*link) else { continue };
-            let others = |index: SessionId| {
-                sessions.get(index).is_some_and(|session| !is_same(&session.client, &state.name))
+            let is_others = |index: SessionId| {
+                Some(index) != changed
+                    && sessions.get(index).is_some_and(|session| !is_same(&session.client, &state.name))
             };
-            if !sessions.of_filter(filter).any(others) {
+            if !is_same(client, &state.name) && !sessions.of_filter(filter).any(is_others) {
                 tell(*link, filter, wanted, out);
             }
         }

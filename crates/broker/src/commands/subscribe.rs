@@ -188,7 +188,7 @@ impl Broker {
             if !known {
                 session.began = now;
                 self.flow.store.sessions.index(index, &filter);
-                self.note_interest(index, &filter, out);
+                self.tell_interest(index, &filter, true, out);
             }
         } else {
             invariant!("a session that gets a filter is there");
@@ -515,7 +515,7 @@ impl Broker {
         session.forget(filter);
         session.sum_up();
         self.flow.store.sessions.unindex(index, filter);
-        self.note_no_interest(index, filter, out);
+        self.tell_interest(index, filter, false, out);
         self.serve_in_turn(index, out);
     }
 

@@ -191,7 +191,7 @@ impl Broker {
         {
             if place.is_empty() {
                 self.flow.store.sessions.unindex(session, filter);
-                self.note_no_interest(session, filter, out);
+                self.tell_interest(session, filter, false, out);
             }
             let (some, more) = self.clear_topics(session, filter, place, units - used, out);
             used += some;

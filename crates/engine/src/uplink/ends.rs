@@ -2,11 +2,11 @@
 
 use super::Which;
 use crate::node::effects_through;
-use contract::{Span, Time};
+use contract::{Needs, Span, Time};
 use endpoint::{
-    Asked, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit,
+    Asked, Carried, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use wire::{
     Effects, Farewell, FarewellReason, Frame, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex,
@@ -16,8 +16,8 @@ use wire::{
 /// An endpoint, and what its numbers mean.
 pub(super) struct End {
     pub(super) endpoint: Endpoint,
-    /// Filters by the number of their subscription.
-    pub(super) wished: BTreeMap<u32, Box<str>>,
+    /// Filters that it subscribes, and the number of each.
+    wished: BTreeMap<Box<str>, u32>,
     /// Topics, as they are called there, by the number of their publication.
     pub(super) carried: BTreeMap<u32, Box<str>>,
     /// Messages that it has been given: the sign that it has them, and where they are confirmed then.
@@ -32,6 +32,55 @@ impl End {
             carried: BTreeMap::new(),
             awaited: VecDeque::new(),
         }
+    }
+
+    /// Subscribes these filters from now on, and no others. What comes is handed on, and confirmed when the next one has it. Returns a filter for
+    /// which there was no room, if there is one.
+    pub(super) fn wish<N: Effects>(
+        &mut self,
+        mut filters: BTreeSet<Box<str>>,
+        out: &mut Through<'_, N>,
+    ) -> Option<Box<str>> {
+        self.wished.retain(|filter, number| {
+            let stays = filters.remove(filter);
+            if !stays {
+                self.endpoint.unsubscribe(*number, out);
+            }
+            stays
+        });
+        let mut missed = None;
+        for filter in filters {
+            let needs = Needs { confirm: true, ..Needs::NONE };
+            let parsed = filter.parse().ok();
+            match parsed.and_then(|parsed| self.endpoint.subscribe_with(&parsed, needs, out)) {
+                Some(number) => _ = self.wished.insert(filter, number),
+                None => missed = missed.or(Some(filter)),
+            }
+        }
+        missed
+    }
+
+    /// The filter that has this number.
+    pub(super) fn filter_of(&self, subscription: u32) -> &str {
+        let mut wished = self.wished.iter();
+        wished.find(|(_, number)| **number == subscription).map_or("", |(filter, _)| filter)
+    }
+
+    /// Publishes a stream for somebody else.
+    pub(super) fn carry<N: Effects>(
+        &mut self,
+        carried: &Carried<'_>,
+        out: &mut Through<'_, N>,
+    ) -> Result<u32, String> {
+        let number = self.endpoint.carry(carried, out).map_err(|error| error.to_string())?;
+        self.carried.insert(number, carried.topic.into());
+        Ok(number)
+    }
+
+    /// Ends that.
+    pub(super) fn withdraw<N: Effects>(&mut self, publication: u32, out: &mut Through<'_, N>) {
+        self.endpoint.withdraw(publication, out);
+        self.carried.remove(&publication);
     }
 }
 

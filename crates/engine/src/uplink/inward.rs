@@ -1,17 +1,15 @@
 //! What comes from other sites.
 
-use super::ends::{Arrived, End, Through};
+use super::ends::{Arrived, End};
 use super::{Uplink, UplinkReporter, Which};
-use contract::{Mutant, Needs, TopicFilter};
+use contract::{Mutant, TopicFilter};
 use endpoint::{Carried, PublishError};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
 
-/// What comes: what is subscribed at routers for it, and as what each stream is published at home.
+/// What comes: as what each stream is published at home.
 #[derive(Default)]
 pub(super) struct Inward {
-    /// Filters that routers are asked for.
-    wished: BTreeSet<Box<str>>,
     /// By router, and the number of the stream there.
     streams: BTreeMap<(usize, u32), Coming>,
     /// What is published at home, by topic and publisher: more than one router may bring it.
@@ -50,7 +48,6 @@ impl Inward {
         }
         home.carried.clear();
         self.streams.clear();
-        self.wished.clear();
     }
 }
 
@@ -65,44 +62,12 @@ impl<R: UplinkReporter> Uplink<R> {
         if Mutant::WantEverything.is_on() {
             wished.insert("#".into());
         }
-        let before = std::mem::replace(&mut self.inward.wished, wished);
         for router in 0..self.routers.len() {
-            self.wish_at(router, &before, net);
+            self.wish_at(Which::Router(router), wished.clone(), net);
         }
         self.forget_unwanted(net);
         // What was not wanted may be now.
         self.inward.streams.retain(|_, coming| coming.key.is_some());
-    }
-
-    /// Asks one router for what is wanted, and no more for what was `before` and is not.
-    fn wish_at<N: Effects>(&mut self, router: usize, before: &BTreeSet<Box<str>>, net: &mut N) {
-        let gone: Vec<Box<str>> = before.difference(&self.inward.wished).cloned().collect();
-        let new: Vec<Box<str>> = self.inward.wished.difference(before).cloned().collect();
-        let missed = self.with_end(Which::Router(router), net, |end, out| {
-            for filter in gone {
-                let number =
-                    end.wished.iter().find(|(_, wished)| **wished == filter).map(|(number, _)| *number);
-                if let Some(number) = number {
-                    end.endpoint.unsubscribe(number, out);
-                    end.wished.remove(&number);
-                }
-            }
-            let mut missed = Vec::new();
-            for filter in new {
-                let number = filter
-                    .parse()
-                    .ok()
-                    .and_then(|parsed| end.endpoint.subscribe_with(&parsed, CONFIRMS, out));
-                match number {
-                    Some(number) => _ = end.wished.insert(number, filter),
-                    None => missed.push(filter),
-                }
-            }
-            missed
-        });
-        for filter in missed.into_iter().flatten() {
-            self.tell_unwished(Which::Router(router), &filter, "there are too many filters for one uplink");
-        }
     }
 
     /// What comes although nobody wants it any more is not published.
@@ -114,7 +79,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.inward.published = kept;
         for (key, Published { publication, .. }) in ended {
             self.inward.streams.retain(|_, coming| coming.key.as_ref() != Some(&key));
-            self.with_end(Which::Home, net, |home, out| end_at(home, publication, out));
+            self.with_end(Which::Home, net, |home, out| home.withdraw(publication, out));
         }
     }
 
@@ -203,7 +168,7 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) -> Option<u32> {
         if let Some(before) = self.inward.published.remove(&key) {
-            self.with_end(Which::Home, net, |home, out| end_at(home, before.publication, out));
+            self.with_end(Which::Home, net, |home, out| home.withdraw(before.publication, out));
         }
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
         let incarnation = account.incarnation;
@@ -219,22 +184,15 @@ impl<R: UplinkReporter> Uplink<R> {
             contract,
             retain: contract.retain,
         };
-        let opened = self.with_end(Which::Home, net, |home, out| {
-            let number = home.endpoint.carry(&carried, out)?;
-            home.carried.insert(number, topic.into());
-            Ok(number)
-        });
-        match opened {
-            Some(Ok(publication)) => {
+        match self.with_end(Which::Home, net, |home, out| home.carry(&carried, out))? {
+            Ok(publication) => {
                 self.inward.published.insert(key, Published { incarnation, publication });
                 Some(publication)
             }
-            Some(Err(error)) => {
-                let error: endpoint::AdvertiseError = error;
-                self.refuse(Which::Home, topic, &error.to_string());
+            Err(why) => {
+                self.refuse(Which::Home, topic, &why);
                 None
             }
-            None => None,
         }
     }
 
@@ -248,17 +206,10 @@ impl<R: UplinkReporter> Uplink<R> {
             return;
         }
         if let Some(published) = self.inward.published.remove(&key) {
-            self.with_end(Which::Home, net, |home, out| end_at(home, published.publication, out));
+            self.with_end(Which::Home, net, |home, out| home.withdraw(published.publication, out));
         }
     }
 }
 
-const CONFIRMS: Needs = Needs { confirm: true, ..Needs::NONE };
 const NOT_ITS_OWN: &str =
     "it is not the publishing site's own name that it stands below: let each site publish only below its own";
-
-/// Ends what is published at home.
-fn end_at<N: Effects>(home: &mut End, publication: u32, out: &mut Through<'_, N>) {
-    home.endpoint.withdraw(publication, out);
-    home.carried.remove(&publication);
-}

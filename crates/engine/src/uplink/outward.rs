@@ -2,16 +2,14 @@
 
 use super::ends::Arrived;
 use super::{Uplink, UplinkReporter, Which};
-use contract::{Mutant, Needs, TopicFilter};
+use contract::{Mutant, TopicFilter};
 use endpoint::{Carried, PublishError};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
 
-/// What leaves: what is subscribed at home for it, and where each stream goes.
+/// What leaves: where each stream goes.
 #[derive(Default)]
 pub(super) struct Outward {
-    /// Subscriptions at home, by filter.
-    subscribed: BTreeMap<Box<str>, u32>,
     /// By the number of the stream at home.
     streams: BTreeMap<u32, Sending>,
 }
@@ -42,16 +40,6 @@ impl Outward {
     }
 }
 
-/// How much a router is the one for a topic: the highest counts, whoever asks (Thaler and Ravishankar's highest random weight). FNV-1a.
-fn weight(topic: &str, router: &str) -> u64 {
-    let bytes = topic.bytes().chain([0]).chain(router.bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    // The last bytes alone would decide little of the highest bits.
-    (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 impl<R: UplinkReporter> Uplink<R> {
     /// What others want of this site has changed, or who wants it: home is asked for it.
     pub(super) fn wish_at_home<N: Effects>(&mut self, net: &mut N) {
@@ -71,30 +59,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 }
             }
         }
-        let before = std::mem::take(&mut self.outward.subscribed);
-        let (mut subscribed, mut gone) = (BTreeMap::new(), Vec::new());
-        for (filter, number) in before {
-            if wanted.remove(&filter) {
-                subscribed.insert(filter, number);
-            } else {
-                gone.push(number);
-            }
-        }
-        self.with_end(Which::Tap, net, |tap, out| {
-            for number in gone {
-                tap.endpoint.unsubscribe(number, out);
-                tap.wished.remove(&number);
-            }
-            for filter in wanted {
-                let Ok(parsed) = filter.parse() else { continue };
-                let needs = Needs { confirm: true, ..Needs::NONE };
-                if let Some(number) = tap.endpoint.subscribe_with(&parsed, needs, out) {
-                    tap.wished.insert(number, filter.clone());
-                    subscribed.insert(filter, number);
-                }
-            }
-        });
-        self.outward.subscribed = subscribed;
+        self.wish_at(Which::Tap, wanted, net);
         self.move_streams(net);
     }
 
@@ -104,8 +69,9 @@ impl<R: UplinkReporter> Uplink<R> {
         let wants = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
         let reached = (0..self.routers.len())
             .filter(|index| self.routers.get(*index).is_some_and(|router| router.reached) && wants(index));
-        let best =
-            reached.max_by_key(|index| self.routers.get(*index).map(|router| weight(&name, &router.name)));
+        let names = reached.filter_map(|index| self.routers.get(index).map(|router| router.name.as_str()));
+        let best = federation::carrier(&name, names);
+        let best = best.and_then(|best| self.routers.iter().position(|router| router.name == best));
         best.or(now.filter(wants))
     }
 
@@ -142,10 +108,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 }
             }
             if let Some((router, publication)) = before {
-                self.with_end(Which::Router(router), net, |end, out| {
-                    end.endpoint.withdraw(publication, out);
-                    end.carried.remove(&publication);
-                });
+                self.with_end(Which::Router(router), net, |end, out| end.withdraw(publication, out));
             }
         }
         // What nobody wants any more begins anew when somebody does.
@@ -177,13 +140,7 @@ impl<R: UplinkReporter> Uplink<R> {
             contract,
             retain: contract.retain.max(self.settings.retain),
         };
-        let opened = self.with_end(Which::Router(router), net, |end, out| {
-            let number = end.endpoint.carry(&carried, out)?;
-            end.carried.insert(number, carried.topic.into());
-            Ok(number)
-        })?;
-        let refused = |error: endpoint::AdvertiseError| error.to_string();
-        match opened.map_err(refused) {
+        match self.with_end(Which::Router(router), net, |end, out| end.carry(&carried, out))? {
             Ok(publication) => Some(publication),
             Err(why) => {
                 self.refuse(Which::Router(router), &topic, &why);
@@ -238,10 +195,7 @@ impl<R: UplinkReporter> Uplink<R> {
     fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Option<(usize, u32)> {
         let before = self.outward.streams.remove(&message.stream);
         if let Some((router, publication)) = before.and_then(|sending| sending.there) {
-            self.with_end(Which::Router(router), net, |end, out| {
-                end.endpoint.withdraw(publication, out);
-                end.carried.remove(&publication);
-            });
+            self.with_end(Which::Router(router), net, |end, out| end.withdraw(publication, out));
         }
         let account = self.tap.endpoint.stream(message.stream)?;
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
@@ -261,32 +215,7 @@ impl<R: UplinkReporter> Uplink<R> {
     pub(super) fn end_outward<N: Effects>(&mut self, stream: u32, net: &mut N) {
         let ended = self.outward.streams.remove(&stream).and_then(|sending| sending.there);
         if let Some((router, publication)) = ended {
-            self.with_end(Which::Router(router), net, |end, out| {
-                end.endpoint.withdraw(publication, out);
-                end.carried.remove(&publication);
-            });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn topics_are_shared_out_evenly_and_stay_where_they_are_when_a_router_goes() {
-        let routers = ["r1", "r2", "r3", "r4"];
-        let best = |topic: &str, among: &[&str]| {
-            among.iter().copied().max_by_key(|router| weight(topic, router)).unwrap().to_owned()
-        };
-        let topics: Vec<String> = (0..4_000).map(|number| format!("north/pump/{number}/pressure")).collect();
-        for router in routers {
-            let count = topics.iter().filter(|topic| best(topic, &routers) == router).count();
-            assert!((900..1_100).contains(&count), "{router}: {count}");
-        }
-        for topic in &topics {
-            let before = best(topic, &routers);
-            assert!(before == "r4" || best(topic, &routers[..3]) == before);
+            self.with_end(Which::Router(router), net, |end, out| end.withdraw(publication, out));
         }
     }
 }

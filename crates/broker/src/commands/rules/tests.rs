@@ -19,15 +19,7 @@ fn carrying(topics: &[&str], contract: Contract) -> (Broker, Alone) {
     let (mut broker, mut out) = (broker(|limits| limits.ring_slots_max = 64), Alone::default());
     broker.handle_timeout(broker.next_deadline(), &mut out);
     for topic in topics {
-        let publisher = Publisher {
-            name: "p",
-            incarnation: 1,
-            link: None,
-            made: None,
-            gapless: true,
-            origin: "",
-            first: None,
-        };
+        let publisher = Publisher::new("p", 1);
         broker
             .take_stream(NOW, topic, contract, &publisher, true, &mut out)
             .unwrap_or_else(|it| panic!("{}", it.text));
@@ -85,15 +77,7 @@ fn a_long_name_takes_memory_once_for_all_its_streams_and_gives_it_back() {
         let (mut broker, mut out) = carrying(&["a"], contract);
         let one = broker.flow.store.memory.used();
         let take = |broker: &mut Broker, out: &mut Alone, name: &str| {
-            let publisher = Publisher {
-                name,
-                incarnation: 1,
-                link: None,
-                made: None,
-                gapless: true,
-                origin: "",
-                first: None,
-            };
+            let publisher = Publisher::new(name, 1);
             broker.take_stream(NOW, &long, contract, &publisher, true, out).map_err(|denial| denial.text)
         };
         let streams = ["p", "q"].map(|name| take(&mut broker, &mut out, name).unwrap());
@@ -187,15 +171,7 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
     // Its next life has heard of it from the beginning.
     broker.drop_stream(StreamId(0), &mut out);
     assert_eq!(broker.promises.admission.utilisation(), 0.0);
-    let publisher = Publisher {
-        name: "p",
-        incarnation: 2,
-        link: None,
-        made: None,
-        gapless: true,
-        origin: "",
-        first: None,
-    };
+    let publisher = Publisher::new("p", 2);
     let contract = broker.find_contract("a", None).unwrap_or_else(|denial| panic!("{}", denial.text));
     let index = broker.take_stream(NOW, "a", contract, &publisher, true, &mut out);
     let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));

@@ -9,15 +9,7 @@ const HALF: Span = Span::millis(5);
 /// How many of these messages came too fast; each is its number, and how long after the first it came and was created.
 fn too_fast(messages: impl IntoIterator<Item = (u64, Span, Span)>) -> u64 {
     let (mut broker, mut out) = (broker(|_| ()), Alone::default());
-    let publisher = Publisher {
-        name: "p",
-        incarnation: 1,
-        link: None,
-        made: None,
-        gapless: true,
-        origin: "",
-        first: None,
-    };
+    let publisher = Publisher::new("p", 1);
     let contract = Contract::every(PERIOD).deadline(PERIOD * 2).retain(1).tolerate(100);
     let index = broker.take_stream(NOW, "t", contract, &publisher, true, &mut out);
     let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));

@@ -119,15 +119,7 @@ fn stream(broker: &mut Broker, out: &mut Alone) -> StreamId {
 
 fn stream_of(broker: &mut Broker, out: &mut Alone, topic: &str) -> StreamId {
     let contract = Contract::every(Span::millis(1)).deadline(Span::millis(10)).retain(1).tolerate(100);
-    let publisher = Publisher {
-        name: "p",
-        incarnation: 1,
-        link: None,
-        made: None,
-        gapless: true,
-        origin: "",
-        first: None,
-    };
+    let publisher = Publisher::new("p", 1);
     let taken = broker.take_stream(NOW, topic, contract, &publisher, true, out);
     taken.unwrap_or_else(|denial| panic!("{}", denial.text))
 }
