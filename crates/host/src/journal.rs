@@ -29,7 +29,7 @@ pub struct JournalFiles {
     folder: PathBuf,
     directory: Arc<File>,
     /// Locked as long as this lives.
-    _lock: File,
+    lock: File,
     is_mapped: bool,
     written: Vec<Written>,
     /// Files that were written to and will not be any more; an order may still name them, and an error is told to who wrote.
@@ -108,7 +108,7 @@ impl JournalFiles {
         Ok(JournalFiles {
             folder: folder.to_owned(),
             directory: Arc::new(directory),
-            _lock: lock,
+            lock,
             is_mapped,
             written: Vec::new(),
             finished: Vec::new(),
@@ -294,6 +294,8 @@ impl Drop for JournalFiles {
         for (_, file) in &self.finished {
             let _ = fadvise(file, 0, None, Advice::DontNeed);
         }
+        // A process that has just been forked from this one holds the lock too, until it runs its program.
+        let _ = self.lock.unlock();
     }
 }
 
@@ -301,5 +303,22 @@ fn failed(step: &str, name: FileName, reason: &io::Error) -> FileError {
     match reason.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => FileError::Full,
         _ => FileError::Failed(format!("{step} {name}: {reason}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_free_as_soon_as_its_journal_is_closed_although_a_forked_process_has_the_lock() {
+        let folder = std::env::temp_dir().join(format!("verge-journal-lock-{}", std::process::id()));
+        let files = JournalFiles::open(&folder).unwrap();
+        assert!(matches!(JournalFiles::open(&folder), Err(JournalFilesError::InUse(_))));
+        let inherited = files.lock.try_clone().unwrap();
+        drop(files);
+        assert!(JournalFiles::open(&folder).is_ok());
+        drop(inherited);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
