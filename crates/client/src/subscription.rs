@@ -23,8 +23,10 @@ pub struct Message {
     pub created: Time,
     /// From its creation to its arrival here.
     pub latency: Span,
-    /// Whether it came after its deadline.
+    /// Whether it came after its deadline, whatever the error of its age.
     pub late: bool,
+    /// Whether that cannot be judged: it comes from another site, and its age is not known exactly enough.
+    pub unjudged: bool,
     /// Whether a message with a higher number came before it.
     pub reordered: bool,
     /// Whether an operator made it of readings that were not true any more (`violation = "mark"`).
@@ -59,6 +61,8 @@ pub struct Account {
     pub longest_run: u64,
     /// Messages that came after their deadline.
     pub late: u64,
+    /// Messages of which that cannot be judged, see [`Message::unjudged`].
+    pub unjudged: u64,
     /// The number after the highest that has come.
     pub next_seq: u64,
 }
@@ -74,6 +78,7 @@ impl Account {
             lost: stream.tally.lost(),
             longest_run: stream.tally.longest_run(),
             late: stream.late,
+            unjudged: stream.unjudged,
             next_seq: stream.tally.next_seq(),
         }
     }
@@ -135,6 +140,7 @@ pub(crate) fn queue(
             created: delivery.created,
             latency: delivery.latency,
             late: delivery.late,
+            unjudged: delivery.unjudged,
             reordered: delivery.reordered,
             out_of_date: delivery.out_of_date,
             apart: delivery.apart,

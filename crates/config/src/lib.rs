@@ -427,6 +427,7 @@ impl Understanding {
                 failover: self.get(&keys::NETWORK_FAILOVER),
                 broker_to_broker: self.get(&keys::NETWORK_BROKER_TO_BROKER),
                 publisher_to_broker: self.get(&keys::NETWORK_PUBLISHER_TO_BROKER),
+                response: self.get(&keys::NETWORK_RESPONSE),
             },
             detection: self.detection(),
             policy: self.get(&keys::SCHEDULING_POLICY),

@@ -2,7 +2,7 @@
 
 use crate::stage::{A, B, NODES, Said, Stage};
 use crate::{Client, Findings, IN, PATIENCE, QUIET, follows, greets, lives_and_leaves};
-use contract::{Contract, Span};
+use contract::{Contract, Crossing, Span};
 use node::Trouble;
 use std::time::Duration;
 use wire::{Announce, Frame, MessageFlags, Shortfall, Standing};
@@ -58,8 +58,18 @@ impl Story<'_> {
     fn announce(&mut self, broker: usize, stream: u32, incarnation: u64, next_seq: u64) {
         let contract = Contract::every(Span::millis(50)).deadline(Span::secs(10)).retain(3);
         let (gapless, class, topic, publisher, origin) = (true, 0, TOPIC, "somebody", "");
-        let announce =
-            Announce { stream, incarnation, next_seq, contract, gapless, class, topic, publisher, origin };
+        let announce = Announce {
+            stream,
+            incarnation,
+            next_seq,
+            contract,
+            gapless,
+            class,
+            topic,
+            publisher,
+            origin,
+            crossing: Crossing::NONE,
+        };
         self.stage.send(broker, &Frame::Announce(announce));
     }
 

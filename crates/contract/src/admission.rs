@@ -10,7 +10,7 @@ use crate::demand::{Job, Load, Overload, Supply};
 use crate::explain::{Explanation, losses_of_a_crash};
 use crate::rounds::{BYTES_UNSTATED, Crowd, Io, Pace};
 use crate::timing::{self, Delays, Links};
-use crate::{Contract, ContractError, Lazy, LazyPlan, LinkClass, Loss, Mutant, Span};
+use crate::{Contract, ContractError, Lazy, LazyPlan, LinkClass, Loss, Mutant, Planned, Span};
 use std::fmt;
 
 /// What the jobs cost on this host, and the turns in which they are done.
@@ -308,14 +308,20 @@ impl Admission {
     }
 
     /// Step one: the bounds of the topic by itself.
-    pub fn plan(&self, contract: &Contract) -> Result<Plan, Refusal> {
+    pub fn plan(&self, contract: impl Into<Planned>) -> Result<Plan, Refusal> {
         self.plan_processed(contract, Processing::Nothing)
     }
 
     /// The same where operators may process the messages. A processed message is settled when its last result has been
     /// dispatched, for which no bound is given here; so a copy is never needless, unless nothing is promised.
-    pub fn plan_processed(&self, contract: &Contract, processed: Processing) -> Result<Plan, Refusal> {
-        let plan = self.bounds(contract, processed)?;
+    pub fn plan_processed(
+        &self,
+        contract: impl Into<Planned>,
+        processed: Processing,
+    ) -> Result<Plan, Refusal> {
+        let planned = contract.into();
+        let Planned { contract, hop } = &planned;
+        let plan = self.bounds(planned, processed)?;
         if Mutant::AdmitAnything.is_on() {
             return Ok(plan);
         }
@@ -324,25 +330,27 @@ impl Admission {
                 way: contract.deadline + short_by,
                 deadline: contract.deadline,
                 short_by,
-                remedies: self.remedies(contract, 1.into(), processed),
+                remedies: self.remedies(planned, 1.into(), processed),
             });
         }
         if let Some(short_by) = timing::shortfall(plan.replication) {
-            let could_lose = losses_of_a_crash(contract, self.delays.publisher_to_broker, &self.delays);
+            let could_lose =
+                losses_of_a_crash(contract, hop.upstream(&self.delays), &hop.delays(&self.delays));
             let tolerated = if let Loss::AtMost(losses) = contract.loss { losses } else { u32::MAX };
             return Err(Refusal::ReplicationBound {
                 could_lose,
                 tolerated,
                 short_by,
-                remedies: self.remedies(contract, 1.into(), processed),
+                remedies: self.remedies(planned, 1.into(), processed),
             });
         }
         Ok(plan)
     }
 
     /// How the numbers of a contract come about; `None` where its link class is not configured.
-    pub fn explain(&self, contract: &Contract) -> Option<Explanation> {
-        let link = self.links.delay(contract.link)?;
+    pub fn explain(&self, contract: impl Into<Planned>) -> Option<Explanation> {
+        let contract = contract.into();
+        let link = self.links.delay(contract.contract.link)?;
         Some(Explanation::new(contract, &self.delays, link))
     }
 
@@ -376,7 +384,7 @@ impl Admission {
         Err(match reason {
             Refusal::Unschedulable { overload, .. } => Refusal::Unschedulable {
                 overload,
-                remedies: self.remedies(contract, receivers, plan.processed),
+                remedies: self.remedies(contract.into(), receivers, plan.processed),
             },
             reason => reason,
         })
@@ -429,25 +437,27 @@ impl Admission {
         self.load.overload(&self.supply)
     }
 
-    fn bounds(&self, contract: &Contract, processed: Processing) -> Result<Plan, Refusal> {
+    fn bounds(&self, planned: Planned, processed: Processing) -> Result<Plan, Refusal> {
+        let Planned { contract, hop } = &planned;
         contract.check()?;
+        let delays = &hop.delays(&self.delays);
         let link = self.links.delay(contract.link).ok_or(Refusal::UnknownLink(contract.link))?;
-        let upstream = self.delays.publisher_to_broker;
+        let upstream = hop.upstream(delays);
         let dispatch = timing::dispatch_deadline(contract, upstream, link.to_subscriber);
-        let replication = timing::replication_deadline(contract, upstream, &self.delays);
-        let settled = if contract.confirm { link.confirmation } else { Span::ZERO };
+        let replication = timing::replication_deadline(contract, upstream, delays);
+        let settled = if contract.confirm { link.confirmation.max(hop.handing_on) } else { Span::ZERO };
         // Where every message is dispatched before even the first of all copies would be due, none is needed.
         let needless = timing::replication_is_needless(dispatch, replication, settled);
         let processes = processed != Processing::Nothing;
         let replicate = !needless || (processes && !replication.is_forever());
-        let pseudo = timing::pseudo_deadlines(contract, link.to_subscriber, &self.delays);
+        let pseudo = timing::pseudo_deadlines(contract, link.to_subscriber, delays);
         let mut plan = Plan { dispatch, replication, pseudo, replicate, processed, lazy: None };
         if let Some(lazy) = self.lazy.filter(|_| replicate && processed != Processing::Memories) {
-            plan.lazy = lazy.plan(contract, upstream, &self.delays);
+            plan.lazy = lazy.plan(contract, upstream, delays);
         }
         if let Some(LazyPlan { every, .. }) = plan.lazy {
             let deadline =
-                |upstream| timing::replication_deadline_of_every(contract, every, upstream, &self.delays);
+                |upstream| timing::replication_deadline_of_every(contract, every, upstream, delays);
             (plan.replication, plan.pseudo.replication) = (deadline(upstream), deadline(Span::ZERO));
         }
         Ok(plan)
@@ -495,7 +505,7 @@ impl Admission {
     fn would_admit(
         &self,
         load: &mut Load,
-        contract: &Contract,
+        contract: Planned,
         receivers: Receivers,
         processed: Processing,
     ) -> bool {
@@ -503,7 +513,7 @@ impl Admission {
         if plan.dispatch < Span::ZERO || plan.replication < Span::ZERO {
             return false;
         }
-        let jobs = self.jobs(&plan, contract, receivers);
+        let jobs = self.jobs(&plan, &contract.contract, receivers);
         count(load, &jobs);
         let fits = load.urgent_overload(&self.supply).is_none() && load.overload(&self.supply).is_none();
         uncount(load, &jobs);
@@ -511,12 +521,17 @@ impl Admission {
     }
 
     /// For each term, the smallest change that would be admitted with the other terms as they are.
-    fn remedies(&self, contract: &Contract, receivers: Receivers, processed: Processing) -> Remedies {
+    fn remedies(&self, planned: Planned, receivers: Receivers, processed: Processing) -> Remedies {
         let mut load = self.load.clone();
-        let mut admits = |candidate: &Contract| self.would_admit(&mut load, candidate, receivers, processed);
-        let retain = self.retention_candidates(contract).into_iter().find(|n| admits(&contract.retain(*n)));
-        let upstream = self.delays.publisher_to_broker;
-        let at_least = timing::smallest_period(contract, upstream, &self.delays).unwrap_or(contract.period);
+        let Planned { contract, hop } = &planned;
+        let mut admits = |candidate: &Contract| {
+            let candidate = Planned { contract: *candidate, hop: *hop };
+            self.would_admit(&mut load, candidate, receivers, processed)
+        };
+        let retain = self.retention_candidates(&planned).into_iter().find(|n| admits(&contract.retain(*n)));
+        let delays = &hop.delays(&self.delays);
+        let upstream = hop.upstream(delays);
+        let at_least = timing::smallest_period(contract, upstream, delays).unwrap_or(contract.period);
         let period =
             smallest(contract.period.max(at_least), |period| admits(&Contract { period, ..*contract }));
         let to_subscriber = self.links.delay(contract.link).map_or(Span::ZERO, |link| link.to_subscriber);
@@ -530,10 +545,11 @@ impl Admission {
     }
 
     /// The smallest retention that satisfies the bound, and the smallest that makes replication needless.
-    fn retention_candidates(&self, contract: &Contract) -> Vec<u32> {
-        let upstream = self.delays.publisher_to_broker;
-        let least = timing::smallest_retention(contract, upstream, &self.delays);
-        let late = Delays { failover: self.delays.failover + contract.deadline, ..self.delays };
+    fn retention_candidates(&self, Planned { contract, hop }: &Planned) -> Vec<u32> {
+        let delays = hop.delays(&self.delays);
+        let upstream = hop.upstream(&delays);
+        let least = timing::smallest_retention(contract, upstream, &delays);
+        let late = Delays { failover: delays.failover + contract.deadline, ..delays };
         let needless = timing::smallest_retention(contract, upstream, &late);
         let fits = |n: u64| u32::try_from(n).ok().filter(|n| *n <= Contract::RETAIN_MAX);
         let candidates = [least, needless].into_iter().filter_map(fits);
@@ -628,7 +644,7 @@ mod tests {
     #[test]
     fn a_broken_replication_bound_names_the_remedy() {
         let contract = Contract::every(Span::millis(50)).retain(1);
-        let refusal = costing(1).plan(&contract).unwrap_err();
+        let refusal = costing(1).plan(contract).unwrap_err();
         let Refusal::ReplicationBound { short_by, could_lose: 1, tolerated: 0, remedies } = refusal.clone()
         else {
             panic!("{refusal}")
@@ -649,7 +665,7 @@ mod tests {
     fn what_is_never_due_is_admitted_where_too_much_has_been_promised() {
         let mut admission = costing(30_000);
         let tight = Contract::every(Span::millis(50)).retain(2);
-        let plan = admission.plan(&tight).unwrap();
+        let plan = admission.plan(tight).unwrap();
         (0..3).for_each(|_| admission.count(&plan, &tight, 1.into()));
         assert!(admission.overload().is_some());
         let never = Contract {
@@ -665,7 +681,7 @@ mod tests {
     #[test]
     fn a_broken_dispatch_bound_names_the_smallest_deadline() {
         let contract = Contract::every(Span::millis(100)).deadline(Span::micros(600)).tolerate(3);
-        let Err(Refusal::DispatchBound { short_by, remedies, .. }) = costing(1).plan(&contract) else {
+        let Err(Refusal::DispatchBound { short_by, remedies, .. }) = costing(1).plan(contract) else {
             panic!("must be refused")
         };
         assert_eq!(short_by, Span::micros(400));
@@ -706,15 +722,15 @@ mod tests {
     #[test]
     fn an_unknown_link_class_is_named() {
         let contract = Contract::every(Span::millis(100)).retain(2).over("radio".parse().unwrap());
-        let refusal = costing(1).plan(&contract).unwrap_err();
+        let refusal = costing(1).plan(contract).unwrap_err();
         assert!(refusal.to_string().contains("[link.radio]"));
     }
 
     #[test]
     fn confirmation_delays_dispatched_and_can_make_replication_necessary() {
         let contract = Contract::every(Span::millis(50)).retain(2);
-        assert!(!costing(1).plan(&contract).unwrap().replicate);
-        assert!(costing(1).plan(&contract.confirmed()).unwrap().replicate);
+        assert!(!costing(1).plan(contract).unwrap().replicate);
+        assert!(costing(1).plan(contract.confirmed()).unwrap().replicate);
     }
 
     /// A topic that needs copies: 450 ms to copy, 480 ms to dispatch, as category 5 of FRAME, table 3.2.
@@ -729,14 +745,14 @@ mod tests {
 
     #[test]
     fn lazy_copies_begin_the_budget_before_their_deadline() {
-        let plan = lazily(1, Span::millis(5)).plan(&slow_topic()).unwrap();
+        let plan = lazily(1, Span::millis(5)).plan(slow_topic()).unwrap();
         assert!(plan.replicate);
         let lazy = plan.lazy.unwrap();
         assert_eq!((lazy.every, lazy.start), (1, plan.pseudo.replication - Span::millis(5)));
-        let eager = lazily(1, Span::millis(450)).plan(&slow_topic()).unwrap();
+        let eager = lazily(1, Span::millis(450)).plan(slow_topic()).unwrap();
         assert_eq!(eager.lazy, None, "there is no time to wait");
         let needless = slow_topic().retain(2);
-        assert_eq!(lazily(1, Span::millis(5)).plan(&needless).unwrap().lazy, None);
+        assert_eq!(lazily(1, Span::millis(5)).plan(needless).unwrap().lazy, None);
     }
 
     #[test]
@@ -792,7 +808,7 @@ mod tests {
             let admission = if lazy { lazily(100, Span::millis(3)) } else { costing(100) };
             let of = |period, deadline, losses, retain| {
                 let contract = Contract::every(Span::millis(period)).deadline(Span::millis(deadline));
-                admission.plan(&contract.tolerate(losses).retain(retain)).ok()
+                admission.plan(contract.tolerate(losses).retain(retain)).ok()
             };
             let new = of(periods.0, deadlines.0, losses.0, retains.0);
             let Some((new, old)) = new.zip(of(periods.1, deadlines.1, losses.1, retains.1)) else { return Ok(()) };

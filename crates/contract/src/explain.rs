@@ -1,33 +1,35 @@
 //! How the numbers of a contract come about, for who asks: the formulas with what stands in them.
 
 use crate::timing;
-use crate::{Contract, Delays, LinkDelay, Loss, Span};
+use crate::{AtHop, Contract, Delays, LinkDelay, Loss, Planned, Span};
 use std::fmt;
 
 /// The formulas of one contract, as words. Source: FRAME, lemmas 1 and 2, and proposition 1 (F1 to F3).
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation {
     contract: Contract,
+    hop: AtHop,
     delays: Delays,
     link: LinkDelay,
 }
 
 impl Explanation {
-    pub(crate) fn new(contract: &Contract, delays: &Delays, link: LinkDelay) -> Explanation {
-        Explanation { contract: *contract, delays: *delays, link }
+    pub(crate) fn new(Planned { contract, hop }: Planned, delays: &Delays, link: LinkDelay) -> Explanation {
+        Explanation { contract, hop, delays: hop.delays(delays), link }
     }
 }
 
 impl fmt::Display for Explanation {
     /// Three lines: the dispatch deadline, the replication deadline, and whether copies are needed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { contract, delays, link } = self;
+        let Explanation { contract, hop, delays, link } = self;
         let Contract { period, deadline, retain, .. } = contract;
-        let Delays { publisher_to_broker, broker_to_broker, failover } = delays;
-        let dispatch = timing::dispatch_deadline(contract, *publisher_to_broker, link.to_subscriber);
+        let Delays { broker_to_broker, failover, .. } = delays;
+        let upstream = hop.upstream(delays);
+        let dispatch = timing::dispatch_deadline(contract, upstream, link.to_subscriber);
         writeln!(
             f,
-            "D_d = D - dPB - dBS = {deadline} - {publisher_to_broker} - {} = {dispatch}: a message must have left the broker so long \
+            "D_d = D - dPB - dBS = {deadline} - {upstream} - {} = {dispatch}: a message must have left the broker so long \
              after it came",
             link.to_subscriber
         )?;
@@ -37,13 +39,13 @@ impl fmt::Display for Explanation {
                 "D_r = forever, since any number of messages may be lost: no copies are needed"
             );
         };
-        let replication = timing::replication_deadline(contract, *publisher_to_broker, delays);
+        let replication = timing::replication_deadline(contract, upstream, delays);
         writeln!(
             f,
-            "D_r = (N + L)*T - dPB - dBB - x = ({retain} + {losses})*{period} - {publisher_to_broker} - {broker_to_broker} - {failover} \
+            "D_r = (N + L)*T - dPB - dBB - x = ({retain} + {losses})*{period} - {upstream} - {broker_to_broker} - {failover} \
              = {replication}: a copy must have left by then"
         )?;
-        let settled = if contract.confirm { link.confirmation } else { Span::ZERO };
+        let settled = if contract.confirm { link.confirmation.max(hop.handing_on) } else { Span::ZERO };
         if replication < Span::ZERO || dispatch < Span::ZERO {
             return write!(f, "below zero: it cannot be kept");
         }
@@ -72,10 +74,10 @@ mod tests {
     fn numbers_stand_in_their_formulas() {
         let contract = Contract::every(Span::millis(50)).retain(1);
         let link = Links::default().delay(LinkClass::EDGE).unwrap();
-        let words = Explanation::new(&contract, &Delays::default(), link).to_string();
+        let words = Explanation::new(contract.into(), &Delays::default(), link).to_string();
         assert!(words.contains("(1 + 0)*50ms"), "{words}");
         assert!(words.ends_with("it cannot be kept"), "{words}");
-        let words = Explanation::new(&contract.retain(2), &Delays::default(), link).to_string();
+        let words = Explanation::new(contract.retain(2).into(), &Delays::default(), link).to_string();
         assert!(words.ends_with("so none is needed"), "{words}");
     }
 

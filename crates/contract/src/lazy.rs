@@ -90,6 +90,7 @@ mod tests {
             failover: Span::millis(30),
             broker_to_broker: Span::micros(50),
             publisher_to_broker: Span::micros(250),
+            ..Delays::default()
         }
     }
 
@@ -149,7 +150,7 @@ mod tests {
         fn m_is_the_largest_that_leaves_time(
             period in 1_i64..100, losses in 0_u32..6, retain in 0_u32..6, failover in 0_i64..300, budget in 0_i64..50,
         ) {
-            let delays = Delays { failover: Span(failover), broker_to_broker: Span(2), publisher_to_broker: Span(3) };
+            let delays = Delays { failover: Span(failover), broker_to_broker: Span(2), publisher_to_broker: Span(3), ..Delays::default() };
             let contract = Contract::every(Span(period)).tolerate(losses).retain(retain);
             for every in [Every::All, Every::Loss, Every::Max] {
                 let lazy = Lazy { every, window: Span::ZERO, budget: Span(budget) };

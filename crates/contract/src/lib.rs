@@ -30,6 +30,7 @@ pub use lazy::{Every, Lazy, LazyPlan};
 pub use looks::looks;
 pub use mutant::Mutant;
 pub use needs::Needs;
+pub use path::{AtHop, Crossing, Planned};
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
 pub use time::{Span, SpanError, Time};
 pub use timing::{Delays, LinkDelay, Links};

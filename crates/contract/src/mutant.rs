@@ -50,6 +50,14 @@ pub enum Mutant {
     ForgetWhereMoved,
     /// A site's link asks routers for everything.
     WantEverything,
+    /// A site's link does not say how old messages are when they come.
+    ForgetAge,
+    /// A site's link says that it keeps more messages for the next broker than it does.
+    KeepLess,
+    /// What is handed on counts as with the next broker when it leaves.
+    TrustLinks,
+    /// What the next broker does not promise crosses as if it did.
+    PromiseAnyway,
     /// A publisher publishes although its contract was refused.
     PublishRefused,
     /// A client follows whoever reigns, also in an epoch that is over.

@@ -7,8 +7,11 @@
 //!
 //! Source: subscribers state `D` and `L` in FRAME §3.3.2; the strictest of a topic counts.
 
-use crate::{Contract, ContractError, LinkClass, Links, Loss, Span};
+use crate::{AtHop, Contract, ContractError, Delays, LinkClass, Links, Loss, Mutant, Planned, Span};
 use std::fmt;
+
+/// How long a site's link waits at most before it asks whether the next broker has what it was sent.
+const ANSWERED_WITHIN: Span = Span::millis(100);
 
 /// What a subscriber needs of the topics of a filter, beyond their contracts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,12 +26,20 @@ pub struct Needs {
     pub best_effort: bool,
     /// It says itself when it has a message, since it hands it on: until then the message counts as not dispatched, unless any number may be lost.
     pub confirm: bool,
+    /// It hands messages on, and they take so long from it to the last who gets them, at most. Zero: it is the last itself.
+    pub onward: Span,
 }
 
 impl Needs {
     /// Nothing beyond the contract.
-    pub const NONE: Needs =
-        Needs { deadline: None, loss: None, link: None, best_effort: false, confirm: false };
+    pub const NONE: Needs = Needs {
+        deadline: None,
+        loss: None,
+        link: None,
+        best_effort: false,
+        confirm: false,
+        onward: Span::ZERO,
+    };
 
     /// To be served when nobody waits to whom anything is promised.
     pub const BEST_EFFORT: Needs = Needs { best_effort: true, ..Needs::NONE };
@@ -45,10 +56,26 @@ impl Needs {
         format!("served as best effort: {why}")
     }
 
+    /// Whether that keeps nobody out: what a site's link would rather have, and goes without where there is no time.
+    pub fn is_soft(&self) -> bool {
+        Needs { confirm: false, onward: Span::ZERO, ..*self }.is_none()
+    }
+
+    /// Until the next broker has said that it has a message: it is asked at the next poll.
+    fn handing_on(&self) -> Span {
+        if Mutant::TrustLinks.is_on() {
+            return Span::ZERO;
+        }
+        self.onward + self.onward + ANSWERED_WITHIN
+    }
+
     /// Checks what can be checked without knowing the deployment.
     pub fn check(&self) -> Result<(), ContractError> {
         if let Some(value) = self.deadline.filter(|deadline| *deadline <= Span::ZERO) {
             return Err(ContractError::NotPositive { term: "deadline", value });
+        }
+        if self.onward < Span::ZERO {
+            return Err(ContractError::NotPositive { term: "way onward", value: self.onward });
         }
         if self.best_effort && *self != Needs::BEST_EFFORT {
             return Err(ContractError::BestEffortWithNeeds);
@@ -72,6 +99,7 @@ impl fmt::Display for Needs {
             self.link.map(|link| format!("link {link}")),
             self.best_effort.then(|| "best effort".to_owned()),
             self.confirm.then(|| "confirmation".to_owned()),
+            (self.onward > Span::ZERO).then(|| format!("hands on within {}", self.onward)),
         ];
         f.write_str(&terms.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
@@ -80,29 +108,45 @@ impl fmt::Display for Needs {
 impl Links {
     /// The contract by which a topic is planned so that each of its subscribers has what it needs: the one stated, with the deadline of whom it
     /// takes to be served first, over the contract's own way, and the smallest loss number. `Err`: a link class that is not configured.
+    ///
+    /// For who hands messages on, they leave in time for the way behind, or so long after they came as a broker of a way may take
+    /// (`R`) where losses are bounded: then the next one knows how old they are. Where even `R` is too long for that way, who hands on
+    /// says that it cannot be kept.
     pub fn strictest(
         &self,
-        contract: &Contract,
+        planned: impl Into<Planned>,
         needs: impl IntoIterator<Item = Needs>,
-    ) -> Result<Contract, LinkClass> {
+        delays: &Delays,
+    ) -> Result<Planned, LinkClass> {
+        let Planned { contract, hop } = &planned.into();
         let way = |class: LinkClass| self.delay(class).map(|delay| delay.to_subscriber).ok_or(class);
         let base = way(contract.link)?;
         // `D - ΔBS`, of whoever has least.
         let (mut spare, mut loss) = (contract.deadline - base, contract.loss);
-        let mut confirm = contract.confirm;
+        let (mut confirm, mut handing_on) = (contract.confirm, hop.handing_on);
+        let by_response = hop.upstream(delays) + delays.response;
         for needs in needs {
             let own = needs.of(contract);
             let way = way(own.link)?;
-            spare = spare.min(if own.deadline.is_forever() { Span::FOREVER } else { own.deadline - way });
+            let left = if own.deadline.is_forever() { Span::FOREVER } else { own.deadline - way };
+            let in_time = if left.is_forever() { left } else { left - needs.onward };
+            spare = spare.min(match needs.onward {
+                Span::ZERO => left,
+                _ if own.loss == Loss::Unbounded => in_time.max(by_response),
+                _ => by_response,
+            });
             loss = loss.min(own.loss);
-            confirm |= needs.confirm && own.loss != Loss::Unbounded;
+            if needs.confirm && own.loss != Loss::Unbounded {
+                (confirm, handing_on) = (true, handing_on.max(needs.handing_on()));
+            }
         }
         let deadline = if contract.deadline.is_forever() && spare == contract.deadline - base {
             contract.deadline
         } else {
             spare + base
         };
-        Ok(Contract { deadline, loss, confirm, ..*contract })
+        let contract = Contract { deadline, loss, confirm, ..*contract };
+        Ok(Planned { contract, hop: AtHop { handing_on, ..*hop } })
     }
 }
 
@@ -127,6 +171,7 @@ mod tests {
             link,
             best_effort: false,
             confirm: false,
+            onward: Span::ZERO,
         })
     }
 
@@ -139,7 +184,7 @@ mod tests {
         ) {
             let (links, delays) = (links(), Delays::default());
             let contract = Contract::every(Span::millis(50)).deadline(Span::millis(deadline)).tolerate(loss).retain(retain);
-            let strict = links.strictest(&contract, all.iter().copied()).unwrap();
+            let strict = links.strictest(contract, all.iter().copied(), &Delays::default()).unwrap().contract;
             let of = |contract: &Contract| {
                 let way = links.delay(contract.link).unwrap().to_subscriber;
                 let upstream = delays.publisher_to_broker;
@@ -162,13 +207,19 @@ mod tests {
             link: Some(LinkClass::EDGE),
             ..Needs::NONE
         };
-        assert_eq!(links().strictest(&contract, [lax, Needs::NONE, Needs::BEST_EFFORT]), Ok(contract));
+        assert_eq!(
+            links().strictest(contract, [lax, Needs::NONE, Needs::BEST_EFFORT], &Delays::default()),
+            Ok(contract.into())
+        );
         let far = Needs { link: Some("moon".parse().unwrap()), ..Needs::NONE };
-        assert_eq!(links().strictest(&contract, [far]), Err("moon".parse().unwrap()));
+        assert_eq!(links().strictest(contract, [far], &Delays::default()), Err("moon".parse().unwrap()));
         let rare = contract.deadline(Span::FOREVER);
-        assert_eq!(links().strictest(&rare, [Needs::NONE]), Ok(rare));
+        assert_eq!(links().strictest(rare, [Needs::NONE], &Delays::default()), Ok(rare.into()));
         let urgent = Needs { deadline: Some(Span::millis(5)), ..Needs::NONE };
-        assert_eq!(links().strictest(&rare, [urgent]).unwrap().deadline, Span::millis(5));
+        assert_eq!(
+            links().strictest(rare, [urgent], &Delays::default()).unwrap().contract.deadline,
+            Span::millis(5)
+        );
         assert_eq!(Needs { loss: Some(0), ..urgent }.to_string(), "deadline 5ms, loss 0");
         assert_eq!(Needs { best_effort: true, ..urgent }.check(), Err(ContractError::BestEffortWithNeeds));
         assert_eq!(

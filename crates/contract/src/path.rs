@@ -22,12 +22,16 @@
 //! At the first hop `J = 0` and `S = ΔPB + D^r + ΔBB`, which is F1 of [`crate::timing`]. The jitter is what F1 has no need of: a publisher sends
 //! evenly, a broker that forwards may send in one moment what came in ten.
 //!
+//! Where deadlines of jobs are reckoned from creation (F7), a hop needs to know no more of the way before it than how old messages are when they come at
+//! most, which stands for `ΔPB`, and of the way behind it than what it takes, which goes with `ΔBS`: then F1 and F2 are the lemma. For a
+//! message that was created at `a` is safe by `a + (N + L)·T - x`, whenever it came.
+//!
 //! What it leaves to others: `L` is one number for the whole way, so what a crash costs is charged to the hop that died alone. That is so while at
 //! least one message of the stream arrives between two crashes, see [`Path::apart`].
 //!
 //! Sources: FRAME, lemmas 1 and 2; PubSubCoord has no deadlines.
 
-use crate::{Contract, Span};
+use crate::{Contract, Delays, Span};
 use std::fmt;
 
 /// What happens when a hop's broker dies.
@@ -214,6 +218,85 @@ impl Path {
             self.age_at_passing(hop) + if safe.is_forever() { handed_on } else { safe.max(handed_on) }
         });
         first + second
+    }
+}
+
+/// What a broker plans with where messages come by other brokers, or go on by them. All zero where their publishers send them themselves, and
+/// subscribers are the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AtHop {
+    /// How old messages are at most when they come, see [`Crossing::age`]; it stands for `ΔPB`.
+    pub age: Span,
+    /// What stands for `x` where that is longer: the broker has no partner, and messages come by another one when it dies.
+    pub silence: Span,
+    /// From dispatch until the next broker has said that it has a message, at most; for topics that are confirmed.
+    pub handing_on: Span,
+}
+
+impl AtHop {
+    /// `ΔPB`, or what stands for it.
+    pub fn upstream(&self, delays: &Delays) -> Span {
+        self.age.max(delays.publisher_to_broker)
+    }
+
+    /// The delays of the deployment, with what stands for `x`.
+    pub(crate) fn delays(&self, delays: &Delays) -> Delays {
+        Delays { failover: self.silence.max(delays.failover), ..*delays }
+    }
+}
+
+/// A contract as a broker plans it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// The contract: what is stated, or the strictest of that and of what subscribers need; with `N_h` for `N` where messages come by other
+    /// brokers.
+    pub contract: Contract,
+    /// Where the broker is on their way.
+    pub hop: AtHop,
+}
+
+impl Planned {
+    /// The same where any number may be lost, see [`Contract::best_effort`].
+    #[must_use]
+    pub fn best_effort(self) -> Planned {
+        Planned { contract: self.contract.best_effort(), ..self }
+    }
+}
+
+impl From<Contract> for Planned {
+    /// From their publishers to subscribers.
+    fn from(contract: Contract) -> Planned {
+        Planned { contract, hop: AtHop::default() }
+    }
+}
+
+impl From<&Contract> for Planned {
+    fn from(contract: &Contract) -> Planned {
+        Planned::from(*contract)
+    }
+}
+
+/// What is known of a stream's messages where they come by other brokers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crossing {
+    /// How old they are at most. Zero where their publisher sends them itself.
+    pub age: Span,
+    /// `N_h`: so many of its newest messages are kept by whoever sends them here, at least as many as the contract says.
+    pub retain: u32,
+    /// Their age is known so exactly: the error of all clocks on their way. An upper bound.
+    pub within: Span,
+    /// Whether the whole way keeps the contract. Where it does not, messages go when there is time, and nothing is promised.
+    pub promised: bool,
+}
+
+impl Crossing {
+    /// A stream of the broker's own site.
+    pub const NONE: Crossing = Crossing { age: Span::ZERO, retain: 0, within: Span::ZERO, promised: true };
+}
+
+impl Default for Crossing {
+    fn default() -> Crossing {
+        Crossing::NONE
     }
 }
 

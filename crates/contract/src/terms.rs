@@ -177,6 +177,12 @@ impl Contract {
         Contract { loss: Loss::Unbounded, retain: 0, ..self }
     }
 
+    /// The same where nothing is promised and nothing is due: messages go when there is time.
+    #[must_use]
+    pub fn unpromised(self) -> Contract {
+        Contract { deadline: Span::FOREVER, ..self.best_effort() }
+    }
+
     /// Sets `N`.
     pub fn retain(self, messages: u32) -> Contract {
         Contract { retain: messages, ..self }

@@ -26,6 +26,8 @@ pub struct Delays {
     /// `ΔPB`: from creation to arrival at the broker. The upper bound that admission plans with; at run time it is
     /// measured for every message.
     pub publisher_to_broker: Span,
+    /// `R`: a message that goes on to other brokers leaves a broker so long after it came, at most. A promise: admission plans with it.
+    pub response: Span,
 }
 
 impl Default for Delays {
@@ -34,6 +36,7 @@ impl Default for Delays {
             failover: Span::millis(50),
             broker_to_broker: Span::micros(50),
             publisher_to_broker: Span::millis(1),
+            response: Span::millis(5),
         }
     }
 }

@@ -8,9 +8,9 @@
 //! Invariant: nothing is sent to a broker, and nothing is asked of it, before its clock is known.
 
 use crate::endpoint::{Asked, Endpoint, Outputs, PUBLICATIONS, place};
-use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError, Retention};
+use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError, Retention, Whose};
 use crate::subscription::Confirmation;
-use contract::{Contract, Span, Time};
+use contract::{Contract, Crossing, Span, Time};
 use std::cmp::Reverse;
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{MarkKind, Message, MessageFlags, MessageKind};
@@ -32,6 +32,8 @@ pub struct Carried<'a> {
     pub contract: Contract,
     /// So many messages are retained.
     pub retain: u32,
+    /// What is known of the messages when they come to the broker.
+    pub crossing: Crossing,
 }
 
 impl Endpoint {
@@ -40,7 +42,11 @@ impl Endpoint {
     pub fn carry(&mut self, carried: &Carried<'_>, out: &mut impl Outputs) -> Result<u32, AdvertiseError> {
         contract::check_name(carried.topic)?;
         let mut publication = Publication::new(carried.topic, carried.incarnation, Some(carried.contract));
-        publication.carried = Some((carried.publisher.into(), carried.origin.into()));
+        publication.carried = Some(Whose {
+            publisher: carried.publisher.into(),
+            origin: carried.origin.into(),
+            crossing: carried.crossing,
+        });
         publication.next_seq = carried.first_seq;
         publication.retention = Retention::new(carried.retain);
         let limit = self.settings.limits.publications;
@@ -49,6 +55,26 @@ impl Endpoint {
             place(&mut self.publications, free, publication, limit).ok_or(AdvertiseError::Limit(limit))?;
         (0..self.brokers.len()).for_each(|broker| self.catch_up_with(broker, number, out));
         Ok(number)
+    }
+
+    /// What is known of a stream's messages has changed: brokers are asked anew to carry it, also those that have refused it, and what is
+    /// retained is sent again. Nothing where it is as before.
+    pub fn carry_by(&mut self, number: u32, crossing: Crossing, out: &mut impl Outputs) {
+        let slot = self.publications.get_mut(number as usize).and_then(Option::as_mut);
+        let Some((publication, whose)) = slot.and_then(|publication| {
+            let whose = publication.carried.take()?;
+            Some((publication, whose))
+        }) else {
+            return;
+        };
+        let before = whose.crossing;
+        publication.carried = Some(Whose { crossing, ..whose });
+        if before == crossing {
+            return;
+        }
+        publication.state = PublicationState::Waiting;
+        (publication.registered, publication.declined, publication.resent) = (0, 0, 0);
+        (0..self.brokers.len()).for_each(|broker| self.catch_up_with(broker, number, out));
     }
 
     /// Publishes a message under the number that its publisher gave it, created when our clock showed `created`. It is retained as the

@@ -17,6 +17,7 @@ use crate::settings::{BROKERS_MAX, Settings};
 use crate::subscription::{Confirmation, Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
 use crate::witness::{TROUBLES_MAX, Untold, Witness, certain};
+use contract::path::{Age, Timeliness};
 use contract::{Contract, Filters, Mutant, Needs, NodeId, Reign, Span, Time, TopicFilter, names};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -1079,6 +1080,7 @@ impl Endpoint {
                 inbound.tally.close();
                 inbound.tally.begin_anew(inbound.incarnation, announce.incarnation, announce.next_seq);
                 (inbound.incarnation, inbound.contract) = (announce.incarnation, announce.contract);
+                inbound.crossing = announce.crossing;
                 inbound.class = announce.class;
                 inbound.due = due(inbound, &needs);
                 // What the other broker still sends of the life before is not of this one.
@@ -1086,6 +1088,7 @@ impl Endpoint {
             }
             Some(inbound) => {
                 inbound.class = announce.class;
+                inbound.crossing = announce.crossing;
                 // A configured contract may be another after both brokers began anew.
                 if reigns && inbound.contract != announce.contract {
                     inbound.contract = announce.contract;
@@ -1114,6 +1117,8 @@ impl Endpoint {
                     class: announce.class,
                     tally: Tally::new(announce.next_seq, announce.gapless),
                     late: 0,
+                    unjudged: 0,
+                    crossing: announce.crossing,
                     untold: Untold::default(),
                     subscriptions: matching,
                 };
@@ -1188,10 +1193,15 @@ impl Endpoint {
             let created = message.created - shift;
             let latency = now.since(created);
             if !message.flags.contains(MessageFlags::RESEND) {
-                self.witness.sees(now, index, inbound, (latency - too_long).max(Span::ZERO));
+                let certain = latency - too_long - inbound.crossing.within;
+                self.witness.sees(now, index, inbound, certain.max(Span::ZERO));
             }
-            let late = latency > inbound.due && !Mutant::CallNothingLate.is_on();
+            let age = Age { measured: latency, within: inbound.crossing.within };
+            let judged = age.judge(inbound.due);
+            let late = judged == Timeliness::Late && !Mutant::CallNothingLate.is_on();
+            let unjudged = judged == Timeliness::CannotBeJudged;
             inbound.late += u64::from(late);
+            inbound.unjudged += u64::from(unjudged);
             out.deliver(&Delivery {
                 topic: &inbound.topic,
                 publisher: &inbound.publisher,
@@ -1199,6 +1209,7 @@ impl Endpoint {
                 created,
                 latency,
                 late,
+                unjudged,
                 reordered,
                 out_of_date: message.flags.contains(MessageFlags::OUT_OF_DATE),
                 apart: message.flags.contains(MessageFlags::APART),

@@ -1,6 +1,6 @@
 //! The publishing end of one stream: numbers its messages, retains the newest, sends them again after a failover (FRAME, A6).
 
-use contract::{Contract, Mutant, Remedies, Span, Time, TopicError};
+use contract::{Contract, Crossing, Mutant, Remedies, Span, Time, TopicError};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{Carry, Effects, Frame, LinkId, Message, MessageFlags, MessageKind, Register};
 
@@ -102,14 +102,23 @@ impl Retention {
     }
 }
 
+/// Whose a publication is that is carried for somebody else.
+#[derive(Clone)]
+pub(crate) struct Whose {
+    pub(crate) publisher: Box<str>,
+    /// The site in which it is.
+    pub(crate) origin: Box<str>,
+    pub(crate) crossing: Crossing,
+}
+
 #[derive(Clone)]
 pub(crate) struct Publication {
     pub(crate) topic: Box<str>,
     /// Which life of the topic in this client it is.
     pub(crate) incarnation: u64,
     pub(crate) asked: Option<Contract>,
-    /// Whose it is, and the site in which that is, where it is somebody else's.
-    pub(crate) carried: Option<(Box<str>, Box<str>)>,
+    /// Whose it is, where it is somebody else's.
+    pub(crate) carried: Option<Whose>,
     pub(crate) state: PublicationState,
     pub(crate) retention: Retention,
     pub(crate) next_seq: u64,
@@ -204,9 +213,19 @@ impl Publication {
     fn ask(&self, stream: u32, link: LinkId, out: &mut impl Effects) {
         let (incarnation, topic) = (self.incarnation, &*self.topic);
         let frame = match (&self.carried, self.asked) {
-            (Some((publisher, origin)), Some(contract)) => {
+            (Some(Whose { publisher, origin, crossing }), Some(contract)) => {
+                let crossing = *crossing;
                 let first_seq = self.retention.iter().next().map_or(self.next_seq, |kept| kept.seq);
-                Frame::Carry(Carry { stream, incarnation, first_seq, contract, topic, publisher, origin })
+                Frame::Carry(Carry {
+                    stream,
+                    incarnation,
+                    first_seq,
+                    contract,
+                    topic,
+                    publisher,
+                    origin,
+                    crossing,
+                })
             }
             (_, contract) => Frame::Register(Register { stream, incarnation, contract, topic }),
         };

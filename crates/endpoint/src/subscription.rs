@@ -2,7 +2,7 @@
 
 use crate::tally::Tally;
 use crate::witness::Untold;
-use contract::{Contract, Needs, Span, Time, TopicFilter};
+use contract::{Contract, Crossing, Needs, Span, Time, TopicFilter};
 use wire::{LinkId, Mark};
 
 /// A broker asks to be told when a message has been handed on.
@@ -25,8 +25,10 @@ pub struct Delivery<'a> {
     pub created: Time,
     /// From its creation to its arrival here.
     pub latency: Span,
-    /// Whether it came after its deadline.
+    /// Whether it came after its deadline, whatever the error of its age.
     pub late: bool,
+    /// Whether that cannot be told: it comes from another site, and its age is not known exactly enough.
+    pub unjudged: bool,
     /// Whether a message with a higher number came before it.
     pub reordered: bool,
     /// For results of operators: whether something that it is made of was out of date.
@@ -64,6 +66,10 @@ pub struct StreamAccount<'a> {
     pub tally: &'a Tally,
     /// Messages that came after their deadline.
     pub late: u64,
+    /// Messages of which that cannot be told, see [`Delivery::unjudged`].
+    pub unjudged: u64,
+    /// What is known of its messages when they leave the broker.
+    pub crossing: Crossing,
 }
 
 #[derive(Clone)]
@@ -91,6 +97,9 @@ pub(crate) struct Inbound {
     pub(crate) class: u16,
     pub(crate) tally: Tally,
     pub(crate) late: u64,
+    pub(crate) unjudged: u64,
+    /// What is known of its messages when they leave the broker.
+    pub(crate) crossing: Crossing,
     pub(crate) untold: Untold,
     pub(crate) subscriptions: Vec<u32>,
 }
@@ -105,6 +114,8 @@ impl Inbound {
             contract: &self.contract,
             tally: &self.tally,
             late: self.late,
+            unjudged: self.unjudged,
+            crossing: self.crossing,
         }
     }
 }

@@ -18,16 +18,18 @@ mod ends;
 mod handing;
 mod inward;
 mod outward;
+mod ways;
 mod wishes;
 
 use crate::client_node::feed;
 use crate::node::Node;
-use contract::{LinkClass, Time, TopicFilter};
+use contract::{LinkClass, Span, Time, TopicFilter};
 use endpoint::{BROKERS_MAX, Endpoint, Limits, Reigning, Settings};
 use ends::{End, Event, Heard, Through};
 use inward::Inward;
 use outward::Outward;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use ways::Unpromised;
 use wire::{Effects, LinkChange, LinkId, LinkMap, PeerIndex};
 use wishes::Wishes;
 
@@ -92,6 +94,10 @@ pub struct UplinkSettings {
     pub link: LinkClass,
     /// So many messages of each stream are retained for a router that fails, at least.
     pub retain: u32,
+    /// From the site's own broker to here, and back: an upper bound.
+    pub near: Span,
+    /// The same to a router.
+    pub far: Span,
 }
 
 impl UplinkSettings {
@@ -122,6 +128,8 @@ impl UplinkSettings {
             want: everything(),
             link: LinkClass::CLOUD,
             retain: 0,
+            near: Span::millis(1),
+            far: Span::millis(20),
         }
     }
 }
@@ -157,6 +165,15 @@ pub enum UplinkNews<'a> {
     /// A stream is not carried.
     Refused {
         /// The router that refuses it; `None`: the site's own broker.
+        router: Option<&'a str>,
+        /// The topic, as it is called there.
+        topic: &'a str,
+        /// Why.
+        why: &'a str,
+    },
+    /// A stream crosses without a promise.
+    Unpromised {
+        /// The router; `None`: the site's own broker.
         router: Option<&'a str>,
         /// The topic, as it is called there.
         topic: &'a str,
@@ -200,6 +217,8 @@ pub struct RouterView {
     pub reached: bool,
     /// How far its clock is known to be from ours, and how exactly, in nanoseconds.
     pub clock: Option<(i64, i64)>,
+    /// How long the way there is reckoned to be.
+    pub reckoned: Span,
     /// Filters that other sites want.
     pub wishes: usize,
     /// Streams that go there, and what has gone.
@@ -221,6 +240,8 @@ pub struct UplinkView {
     pub routers: Vec<RouterView>,
     /// Streams that are not carried.
     pub refused: Vec<(Option<String>, String, String)>,
+    /// Streams that cross without a promise.
+    pub unpromised: Vec<(Option<String>, String, String)>,
 }
 
 /// The uplink of a site, wired to bytes.
@@ -247,6 +268,7 @@ pub struct Uplink<R> {
     inward: Inward,
     /// Streams that are not carried: who refuses, the topic there, and why.
     refused: BTreeMap<(Which, Box<str>), Box<str>>,
+    unpromised: Unpromised,
 }
 
 /// Where other things are to be subscribed than before.
@@ -288,10 +310,14 @@ const REFUSED_MAX: usize = 1_024;
 impl<R: UplinkReporter> Uplink<R> {
     /// An uplink that has just started.
     pub fn new(settings: UplinkSettings, now: Time, reporter: R) -> Uplink<R> {
-        let home = End::new(settings.home.clone(), now);
+        let home = End::new(settings.home.clone(), None, now);
         let routers = settings.routers.iter().take(ROUTERS_MAX).map(|(name, brokers)| Router {
             name: name.clone(),
-            end: End::new(Settings { brokers: *brokers, ..settings.router.clone() }, now),
+            end: End::new(
+                Settings { brokers: *brokers, ..settings.router.clone() },
+                Some(settings.link),
+                now,
+            ),
             reached: false,
             why: String::new(),
             wishes: Wishes::default(),
@@ -301,7 +327,7 @@ impl<R: UplinkReporter> Uplink<R> {
         Uplink {
             routers: routers.collect(),
             home,
-            tap: End::new(settings.tap.clone(), now),
+            tap: End::new(settings.tap.clone(), None, now),
             taps: false,
             reporter,
             carries: false,
@@ -314,6 +340,7 @@ impl<R: UplinkReporter> Uplink<R> {
             outward: Outward::default(),
             inward: Inward::default(),
             refused: BTreeMap::new(),
+            unpromised: Unpromised::default(),
             settings,
         }
     }
@@ -335,6 +362,7 @@ impl<R: UplinkReporter> Uplink<R> {
             name: router.name.clone(),
             reached: router.reached,
             clock: router.end.endpoint.clock().map(|known| (known.ahead.0, known.within.0)),
+            reckoned: self.settings.far,
             wishes: router.wishes.len(),
             outward: (self.outward.streams(index), router.sent),
             inward: (self.inward.streams(index), router.came),
@@ -342,12 +370,16 @@ impl<R: UplinkReporter> Uplink<R> {
         let name = |which: &Which| router_name(&self.routers, *which).map(str::to_owned);
         let refused =
             self.refused.iter().map(|((end, topic), why)| (name(end), topic.to_string(), why.to_string()));
+        let told =
+            |(which, topic, why): (Which, &str, &str)| (name(&which), topic.to_owned(), why.to_owned());
+        let unpromised = self.unpromised.iter().map(told);
         UplinkView {
             site: self.settings.site.clone(),
             carries: self.carries,
             wishes: self.wishes.len(),
             routers: routers.collect(),
             refused: refused.collect(),
+            unpromised: unpromised.collect(),
         }
     }
 
@@ -426,16 +458,16 @@ impl<R: UplinkReporter> Uplink<R> {
         match (event, which) {
             (Event::Reigning(reigning), Which::Home) => self.follow(now, reigning, net),
             (Event::Reigning(reigning), Which::Router(router)) => self.hear_router(router, reigning, net),
-            (Event::Interest { filter, wanted }, Which::Home) => {
-                self.wants_anew.at_routers |= self.wishes.hear(&filter, wanted);
+            (Event::Interest { filter, way }, Which::Home) => {
+                self.wants_anew.at_routers |= self.wishes.hear(&filter, way);
             }
-            (Event::Interest { filter, wanted }, Which::Router(router)) => {
+            (Event::Interest { filter, way }, Which::Router(router)) => {
                 let Some(there) = self.routers.get_mut(router) else { return };
-                self.wants_anew.at_home |= there.wishes.hear(&filter, wanted);
+                self.wants_anew.at_home |= there.wishes.hear(&filter, way);
                 // What waits there has somewhere to go from now on.
                 self.taps |= there.wishes.is_complete();
             }
-            (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why),
+            (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why, net),
             (Event::Admitted { publication }, _) => self.note_admission(which, publication),
             (Event::Unwished { subscription, why }, _) => {
                 let filter =
@@ -494,17 +526,19 @@ impl<R: UplinkReporter> Uplink<R> {
             let which = Which::Router(place);
             self.with(now, which, net, |endpoint, out| endpoint.give_way(out));
             let brokers = self.settings.routers.get(place).map_or(0, |(_, brokers)| *brokers);
-            let end = End::new(Settings { brokers, ..self.settings.router.clone() }, now);
+            let settings = Settings { brokers, ..self.settings.router.clone() };
+            let end = End::new(settings, Some(self.settings.link), now);
             let Some(router) = self.routers.get_mut(place) else { continue };
             (router.end, router.reached, router.wishes) = (end, false, Wishes::default());
         }
         self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
         self.home.awaited.clear();
-        (self.tap, self.taps) = (End::new(self.settings.tap.clone(), now), false);
+        (self.tap, self.taps) = (End::new(self.settings.tap.clone(), None, now), false);
         self.outward = Outward::default();
         self.inward.forget_all(&mut self.home);
         self.wish_at_routers(net);
         self.refused.clear();
+        self.unpromised.clear();
     }
 
     /// A router is reached, or is not any more.
@@ -527,14 +561,22 @@ impl<R: UplinkReporter> Uplink<R> {
         }
     }
 
-    fn note_refusal(&mut self, which: Which, publication: u32, why: &str) {
-        if let Some(topic) = self.end(which).and_then(|end| end.carried.get(&publication).cloned()) {
+    fn note_refusal<N: Effects>(&mut self, which: Which, publication: u32, why: &str, net: &mut N) {
+        if self.ask_without_promise(which, publication, why, net) {
+            return;
+        }
+        if let Some(topic) = self.topic_of(which, publication) {
             self.refuse(which, &topic, why);
         }
     }
 
-    /// One of the ends subscribes these filters, and no others.
-    fn wish_at<N: Effects>(&mut self, which: Which, filters: BTreeSet<Box<str>>, net: &mut N) {
+    /// What a stream is called where it is published.
+    fn topic_of(&self, which: Which, publication: u32) -> Option<Box<str>> {
+        Some(self.get(which)?.carried.get(&publication)?.topic.clone())
+    }
+
+    /// One of the ends subscribes these filters, and no others; with each comes how long what follows takes.
+    fn wish_at<N: Effects>(&mut self, which: Which, filters: BTreeMap<Box<str>, Span>, net: &mut N) {
         if let Some(Some(missed)) = self.with_end(which, net, |end, out| end.wish(filters, out)) {
             self.tell_unwished(which, &missed, "there are too many filters for one uplink");
         }
@@ -562,7 +604,7 @@ impl<R: UplinkReporter> Uplink<R> {
         if self.refused.is_empty() {
             return;
         }
-        if let Some(topic) = self.end(which).and_then(|end| end.carried.get(&publication).cloned()) {
+        if let Some(topic) = self.topic_of(which, publication) {
             self.refused.remove(&(which, topic));
         }
     }

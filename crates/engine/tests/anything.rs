@@ -112,9 +112,10 @@ impl Stand {
                     topic: word,
                     publisher: "pump@north",
                     origin: "north",
+                    crossing: contract::Crossing::NONE,
                 }));
                 out.push(&Frame::AskInterest);
-                out.push(&Frame::Interest { wanted: seq % 2 == 0, filter: word });
+                out.push(&Frame::Interest { wanted: seq % 2 == 0, onward: Span(seq as i64), filter: word });
             }
             18 if step.flag => {
                 let (stream, run) = (step.number, step.seq as u32);
@@ -144,6 +145,7 @@ impl Stand {
                     topic: word,
                     publisher: "p",
                     origin: "",
+                    crossing: contract::Crossing::NONE,
                 };
                 out.push(&Frame::Announce(announce));
             }
@@ -238,6 +240,7 @@ fn needs(step: &Step) -> contract::Needs {
         link: some(2).then(|| if step.flag { "edge" } else { "moon" }.parse().unwrap()),
         best_effort: some(3),
         confirm: some(4),
+        onward: if some(5) { Span::millis((step.seq % 90) as i64) } else { Span::ZERO },
     }
 }
 

@@ -258,7 +258,16 @@ fn a_sites_link_needs_a_right_of_its_own_beside_those_for_its_topics() {
     let carry = |topic| {
         let contract = contract().unwrap();
         let (publisher, origin) = ("pump@north", "north");
-        Frame::Carry(Carry { stream: 0, incarnation: 1, first_seq: 7, contract, topic, publisher, origin })
+        Frame::Carry(Carry {
+            stream: 0,
+            incarnation: 1,
+            first_seq: 7,
+            contract,
+            topic,
+            publisher,
+            origin,
+            crossing: contract::Crossing::NONE,
+        })
     };
     let users = |rules: &str| {
         format!(
@@ -287,7 +296,10 @@ fn a_sites_link_needs_a_right_of_its_own_beside_those_for_its_topics() {
     assert!(refused.contains("admitted: false"), "{refused}");
     bench.tell(link, &Frame::AskInterest);
     let heard = bench.heard(link);
-    assert!(heard.last().unwrap().contains("Interest { wanted: true, filter: \"\" }"), "{heard:?}");
+    assert!(
+        heard.last().unwrap().contains("Interest { wanted: true, onward: Span(0), filter: \"\" }"),
+        "{heard:?}"
+    );
 }
 
 #[test]

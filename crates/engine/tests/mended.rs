@@ -25,6 +25,7 @@ fn announce(stream: u32, incarnation: u64, next_seq: u64) -> Frame<'static> {
         topic,
         publisher,
         origin: "",
+        crossing: contract::Crossing::NONE,
     })
 }
 

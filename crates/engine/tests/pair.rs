@@ -462,7 +462,8 @@ fn strangers_are_told_apart_and_shown_the_door() {
             .contains("greeting")
     );
     let mut version = vec![0x01, 0, 0, 0, 6, 0, 0, 0];
-    version.extend_from_slice(b"VRGE\x09\x00");
+    version.extend_from_slice(b"VRGE");
+    version.extend_from_slice(&(wire::PROTOCOL_VERSION + 1).to_le_bytes());
     assert!(farewell(&world.intrude(0, &version)).contains("same release"));
     assert_eq!(world.intrude(0, &[0x01, 0, 0]), b"", "half a frame is waited for");
     world.run_for(Span::secs(3));

@@ -447,3 +447,127 @@ fn a_router_that_is_restarted_again_and_again_is_reached_each_time() {
         assert_eq!(sites.came(subscriber).len() - before, 10);
     }
 }
+
+#[test]
+fn what_the_whole_way_cannot_keep_crosses_without_a_promise_and_that_is_said() {
+    let mut sites = Sites::new(1);
+    // 1 ms to the site's broker, 5 there, 1 and 20 to the router, 5 there, 20 and 1 on, 5 there, and 1 to who subscribes.
+    let [fits, short] = [59, 58].map(|deadline| contract().deadline(Span::millis(deadline)));
+    let kept = sites.world.advertise(sites.publisher, "plant/kept", fits);
+    let late = sites.world.advertise(sites.publisher, "plant/late", short);
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    for _ in 0..5 {
+        for publication in [kept, late] {
+            sites.world.publish(sites.publisher, publication, b"1").unwrap();
+        }
+        sites.world.run_for(Span::millis(100));
+    }
+    let view = sites.world.uplinks[0].view();
+    let [(router, topic, why)] = &view.unpromised[..] else { panic!("{view:#?}") };
+    assert_eq!((router.as_deref(), topic.as_str()), (Some("r2"), "north/plant/late"));
+    assert!(why.starts_with("the whole way may take 59ms, and its deadline is 58ms: 6ms until"), "{why}");
+    assert!(
+        sites.world.uplinks[2].view().unpromised.is_empty(),
+        "it is said once, by who knows the whole way"
+    );
+    assert_eq!(sites.came(sites.subscriber).len(), 10);
+    let told = sites.told();
+    assert_eq!(told[0].iter().filter(|word| word.contains("Unpromised")).count(), 1, "{told:#?}");
+}
+
+/// Each broker of the way plans with how old messages are when they come, and leaves time for what follows.
+#[test]
+fn every_broker_of_the_way_plans_its_own_part() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    sites.publish_for(publication, Span::millis(300));
+    let reckoned = |broker: usize, [topic, publisher]: [&str; 2], way: i64| {
+        let broker = sites.world.broker(broker);
+        let stream = broker.stream_of(topic, publisher).unwrap();
+        let (strict, _) = broker.planned_for(stream).unwrap();
+        strict.deadline - Span::millis(way)
+    };
+    // What is the latest age at which a message leaves: 1 + 5; then 1 + 20 and 5; then 20 + 1, and who subscribes is the last.
+    assert_eq!(reckoned(0, ["plant/pressure", "pump"], 1), Span::millis(6));
+    assert_eq!(reckoned(4, ["north/plant/pressure", "pump@north"], 20), Span::millis(32));
+    assert_eq!(reckoned(2, ["plant/pressure", "pump@north"], 1), Span::millis(399));
+}
+
+/// What an uplink keeps for a router counts as retention there.
+#[test]
+fn a_loss_number_that_retention_does_not_cover_on_the_way_is_not_promised_there() {
+    for (retain, promised) in [(0, false), (4, true)] {
+        let mut world = World::of_pairs(3, |_| {}, None);
+        for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+            (0..2).for_each(|broker| {
+                world.add_uplink(site, 2 * pair + broker, &[2], |told| told.retain = retain);
+            });
+        }
+        world.run_for(Span::secs(1));
+        let (publisher, subscriber) =
+            (world.add_client_at(NORTH, "pump", 7), world.add_client_at(SOUTH, "desk", 7));
+        world.run_for(Span::millis(200));
+        // Enough for who publishes: 1 + 50 ms. At the router 27 ms have passed before the 50 begin.
+        let tight = Contract::every(Span::millis(70)).deadline(Span::millis(400)).retain(1);
+        let publication = world.advertise(publisher, "plant/pressure", tight);
+        world.subscribe(subscriber, "#");
+        world.run_for(Span::millis(500));
+        for _ in 0..10 {
+            world.publish(publisher, publication, b"1").unwrap();
+            world.run_for(Span::millis(70));
+        }
+        world.run_for(Span::millis(100));
+        assert_eq!(world.seen(subscriber).messages.len(), 10);
+        let view = world.uplinks[0].view();
+        assert_eq!(view.unpromised.is_empty(), promised, "{view:#?}");
+        assert!(view.refused.is_empty());
+        if !promised {
+            assert!(view.unpromised[0].2.contains("a crash could lose 1 in a row"), "{view:#?}");
+        }
+    }
+}
+
+/// How far clocks are apart is known to half of the quickest way there and back, of each link.
+#[test]
+fn what_clocks_do_not_tell_is_not_called_late_nor_in_time() {
+    let mut sites = Sites::new(1);
+    for (deadline, unjudged, late) in [(61, 0, 0), (30, 10, 0)] {
+        let topic = format!("plant/{deadline}");
+        let terms = contract().deadline(Span::millis(deadline));
+        let publication = sites.world.advertise(sites.publisher, &topic, terms);
+        let subscriber = sites.world.add_client_at(SOUTH, &format!("desk/{deadline}"), 7);
+        sites.world.run_for(Span::millis(300));
+        sites.world.subscribe(subscriber, &topic);
+        sites.world.run_for(Span::millis(500));
+        sites.publish_for(publication, Span::secs(1));
+        sites.world.run_for(Span::millis(100));
+        let account = sites.world.endpoint(subscriber).streams().next().unwrap();
+        assert_eq!(
+            (account.tally.received(), account.unjudged, account.late),
+            (10, unjudged, late),
+            "{deadline}"
+        );
+    }
+}
+
+/// What somebody at another site needs beyond the contract is judged with how old messages are when they come there.
+#[test]
+fn what_a_subscriber_needs_and_the_way_does_not_keep_is_refused_to_it() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    sites.publish_for(publication, Span::millis(500));
+    for (deadline, admitted) in [(58, true), (53, false)] {
+        let desk = sites.world.add_client_at(SOUTH, &format!("desk/{deadline}"), 7);
+        sites.world.run_for(Span::millis(300));
+        let needs = contract::Needs { deadline: Some(Span::millis(deadline)), ..contract::Needs::NONE };
+        sites.world.subscribe_needing(desk, "plant/pressure", needs);
+        sites.world.run_for(Span::millis(300));
+        let answers = &sites.world.seen(desk).subscribed;
+        assert!(answers.iter().all(|answer| answer.is_ok() == admitted), "{answers:?}");
+    }
+}

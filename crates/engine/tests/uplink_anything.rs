@@ -21,3 +21,17 @@ fn nothing_is_lost_and_nothing_comes_twice_whatever_happens_to_one_at_a_time() {
         }
     }
 }
+
+/// Contracts are chosen so that about as many are promised as are not.
+#[test]
+fn what_is_promised_across_sites_is_kept_at_the_edge_of_what_can_be() {
+    let first = number("VERGE_SEED", 1);
+    let (mut promised, mut unpromised) = (0, 0);
+    for seed in first..first + number("VERGE_SEEDS", 12) {
+        match world::edge::run(seed) {
+            Ok((kept, not)) => (promised, unpromised) = (promised + kept, unpromised + not),
+            Err(wrong) => panic!("seed {seed}:\n{wrong}"),
+        }
+    }
+    assert!(promised > unpromised / 4 && unpromised > promised / 4, "{promised} promised, {unpromised} not");
+}

@@ -23,3 +23,15 @@ fn every_mutant_is_noticed() {
         assert!(noticed.contains(says), "{mutant:?}: {noticed}");
     }
 }
+
+#[test]
+fn every_mutant_of_promises_is_noticed() {
+    for mutant in [Mutant::ForgetAge, Mutant::KeepLess, Mutant::TrustLinks, Mutant::PromiseAnyway] {
+        Mutant::switch(Some(mutant));
+        let noticed = (1..2_000).find_map(|seed| world::edge::run(seed).err().map(|wrong| (seed, wrong)));
+        Mutant::switch(None);
+        let (seed, noticed) = noticed.unwrap_or_else(|| panic!("{mutant:?} is not noticed"));
+        eprintln!("{mutant:?} {seed}");
+        assert!(noticed.contains("in a row"), "{mutant:?}: {noticed}");
+    }
+}

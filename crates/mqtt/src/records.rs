@@ -565,7 +565,7 @@ const WALK_BIT: u8 = 1 << 6;
 
 fn write_needs(out: &mut Vec<u8>, needs: &Needs) {
     // Clients of MQTT confirm by acknowledgements.
-    let Needs { deadline, loss, link, best_effort: _, confirm: _ } = needs;
+    let Needs { deadline, loss, link, best_effort: _, confirm: _, onward: _ } = needs;
     out.extend_from_slice(&deadline.map_or(0, |deadline| deadline.0).to_le_bytes());
     out.extend_from_slice(&loss.map_or(u64::MAX, u64::from).to_le_bytes());
     put_piece(out, link.map(|link| link.to_string()).unwrap_or_default().as_bytes());
@@ -576,7 +576,7 @@ fn read_needs(reader: &mut Reader<'_>, best_effort: bool) -> Option<Needs> {
     let loss = u32::try_from(reader.u64()?).ok();
     let link = reader.text()?;
     let link = if link.is_empty() { None } else { Some(link.parse().ok()?) };
-    Some(Needs { deadline, loss, link, best_effort, confirm: false })
+    Some(Needs { deadline, loss, link, best_effort, ..Needs::NONE })
 }
 
 /// A session's filters.

@@ -93,7 +93,7 @@ pub fn check(config: &Config, host: &Host, explains: bool) -> Result<Check, Plan
     let mut topics: Vec<Topic> =
         answered.map(|(family, answer)| answered_topic(&admission, family, answer)).collect();
     for (topic, family) in topics.iter_mut().zip(&config.topics).filter(|_| explains) {
-        topic.explanation = admission.explain(&family.rule.contract).map(|words| words.to_string());
+        topic.explanation = admission.explain(family.rule.contract).map(|words| words.to_string());
     }
     let micros = |span: Span| span.0 as f64 / 1e3;
     let operators = Operators::new(config, host, rehearsal.results)?;

@@ -15,6 +15,8 @@ pub struct SiteReport {
     pub routers: Vec<RouterReport>,
     /// Streams that are not carried.
     pub refused: Vec<RefusedStream>,
+    /// Streams that cross without a promise, since the whole way does not keep their contracts.
+    pub unpromised: Vec<RefusedStream>,
 }
 
 /// A router as it is seen from the site.
@@ -28,6 +30,8 @@ pub struct RouterReport {
     pub clock_ahead_ns: Option<i64>,
     /// How exactly that is known: half of the quickest way there and back.
     pub clock_within_ns: Option<i64>,
+    /// How long the way there is reckoned to be, in nanoseconds: deadlines are planned with it.
+    pub reckoned_ns: i64,
     /// Filters that other sites subscribe.
     pub wanted_elsewhere: usize,
     /// What goes there.
@@ -49,10 +53,10 @@ pub struct FlowReport {
     pub dropped: u64,
 }
 
-/// A stream that is not carried.
+/// A stream that is not carried, or without a promise.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RefusedStream {
-    /// The router that refuses it; `None`: the site's own broker.
+    /// The router at which that is so; `None`: the site's own broker.
     pub router: Option<String>,
     /// The topic, as it is called there.
     pub topic: String,

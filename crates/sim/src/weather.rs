@@ -310,6 +310,7 @@ impl Maker {
             failover: detected + pair.most * 4 + near.most * 2 + turns,
             broker_to_broker: pair.most + turns,
             publisher_to_broker: near.most + clock * 2 + turns,
+            ..Delays::default()
         }
     }
 

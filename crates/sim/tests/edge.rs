@@ -82,7 +82,7 @@ impl Workload {
         let receivers = Receivers { best_effort, ..(self.subscribers as u32).into() };
         admission.crowd_mut().add(self.costs.io.tcp, clients);
         let contract = self.contract(deadline);
-        let Ok(plan) = admission.plan(&contract) else { return false };
+        let Ok(plan) = admission.plan(contract) else { return false };
         (0..self.publishers * self.topics_each)
             .all(|_| admission.admit_plan(&plan, &contract, receivers).is_ok())
     }

@@ -16,9 +16,9 @@ use crate::message::{Body, MarkKind, MessageKind};
 use crate::reader::{Reader, put, put_text};
 use crate::secret::Secret;
 use crate::status::{NodeStatus, StreamStatuses};
-use crate::terms::{NeedsHead, TermsHead};
+use crate::terms::{CrossingHead, NeedsHead, TermsHead};
 use crate::{Marks, Messages, PROTOCOL_VERSION};
-use contract::{Contract, Epoch, Needs, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX, Time};
+use contract::{Contract, Crossing, Epoch, Needs, NodeId, Reign, Remedies, Span, TOPIC_BYTES_MAX, Time};
 use std::fmt;
 use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -199,6 +199,8 @@ pub struct Carry<'a> {
     pub publisher: &'a str,
     /// The site in which it is published.
     pub origin: &'a str,
+    /// What is known of its messages when they come.
+    pub crossing: Crossing,
 }
 
 /// The answer to [`Register`] and [`Carry`].
@@ -243,6 +245,8 @@ pub struct Announce<'a> {
     pub publisher: &'a str,
     /// The site in which it is published; empty: in the broker's own.
     pub origin: &'a str,
+    /// What is known of its messages: to a subscriber when they leave the broker, to the other broker when they come.
+    pub crossing: Crossing,
 }
 
 /// How far one clock is ahead of another, and how exactly that is known.
@@ -379,6 +383,8 @@ pub enum Frame<'a> {
     Interest {
         /// Whether they are wanted.
         wanted: bool,
+        /// From when a message is here until the last of them has it, at most.
+        onward: Span,
         /// The filter. An empty one says that everything has been told that was there when this was asked.
         filter: &'a str,
     },
@@ -617,12 +623,15 @@ heads! {
     HelloHead { magic: [u8; 4], version: U16, standing: u8, prefers_to_reign: u8, epoch: U64, reign_node: U64, node: U64, incarnation: U64 }
     ReignHead { epoch: U64, node: U64, standing: u8 }
     RegisterHead { stream: U32, incarnation: U64, has_contract: u8, reserved: [u8; 3], terms: TermsHead }
-    CarryHead { stream: U32, incarnation: U64, first_seq: U64, terms: TermsHead }
+    CarryHead { stream: U32, incarnation: U64, first_seq: U64, terms: TermsHead, crossing: CrossingHead }
     VerdictHead {
         stream: U32, admitted: u8, replicate: u8, has_contract: u8, reigns: u8, retain: U32,
         period: I64, deadline: I64, dispatch_deadline: I64, replication_deadline: I64, terms: TermsHead,
     }
-    AnnounceHead { stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead, gapless: u8, class: U16 }
+    AnnounceHead {
+        stream: U32, incarnation: U64, next_seq: U64, terms: TermsHead, gapless: u8, class: U16, crossing: CrossingHead,
+    }
+    InterestHead { wanted: u8, onward: I64 }
     SubscribedHead { number: U32, admitted: u8, reigns: u8 }
     ReceivedHead { class: U16, latency: [U32; LATENCY_COUNTS], latency_nanos: U64 }
     TroubleHead { stream: U32, lost: U32, run: U32, late: U32, by: I64 }
@@ -747,8 +756,8 @@ impl<'a> Frame<'a> {
             }
             Frame::Register(register) => register.encode(out),
             Frame::Carry(carry) => carry.encode(out),
-            Frame::Interest { wanted, filter } => {
-                put(out, &u8::from(*wanted));
+            Frame::Interest { wanted, onward, filter } => {
+                put(out, &InterestHead { wanted: u8::from(*wanted), onward: onward.0.into() });
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
             Frame::Verdict(verdict) => verdict.encode(out),
@@ -898,8 +907,9 @@ impl<'a> Frame<'a> {
             kind::CARRY => Frame::Carry(Carry::decode(reader)?),
             kind::ASK_INTEREST => Frame::AskInterest,
             kind::INTEREST => {
-                let wanted = *reader.head::<u8>()? != 0;
-                Frame::Interest { wanted, filter: reader.text(TOPIC_BYTES_MAX)? }
+                let head = reader.head::<InterestHead>()?;
+                let (wanted, onward) = (head.wanted != 0, Span(head.onward.get()).max(Span::ZERO));
+                Frame::Interest { wanted, onward, filter: reader.text(TOPIC_BYTES_MAX)? }
             }
             kind::VERDICT => Frame::Verdict(Verdict::decode(reader)?),
             kind::UNREGISTER => Frame::Unregister { stream: reader.head::<U32>()?.get() },
@@ -1099,6 +1109,7 @@ impl<'a> Carry<'a> {
             incarnation: self.incarnation.into(),
             first_seq: self.first_seq.into(),
             terms: TermsHead::new(&self.contract),
+            crossing: CrossingHead::new(&self.crossing),
         };
         put(out, &head);
         put_text(out, self.topic, TOPIC_BYTES_MAX);
@@ -1113,6 +1124,7 @@ impl<'a> Carry<'a> {
             incarnation: head.incarnation.get(),
             first_seq: head.first_seq.get(),
             contract: head.terms.contract()?,
+            crossing: head.crossing.crossing()?,
             topic: reader.text(TOPIC_BYTES_MAX)?,
             publisher: reader.text(NAME_BYTES_MAX)?,
             origin: reader.text(NAME_BYTES_MAX)?,
@@ -1169,6 +1181,7 @@ impl<'a> Announce<'a> {
             terms: TermsHead::new(&self.contract),
             gapless: u8::from(self.gapless),
             class: self.class.into(),
+            crossing: CrossingHead::new(&self.crossing),
         };
         put(out, &head);
         put_text(out, self.topic, TOPIC_BYTES_MAX);
@@ -1185,6 +1198,7 @@ impl<'a> Announce<'a> {
             contract: head.terms.contract()?,
             gapless: head.gapless != 0,
             class: head.class.get(),
+            crossing: head.crossing.crossing()?,
             topic: reader.text(TOPIC_BYTES_MAX)?,
             publisher: reader.text(NAME_BYTES_MAX)?,
             origin: reader.text(NAME_BYTES_MAX)?,

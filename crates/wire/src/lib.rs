@@ -39,4 +39,4 @@ pub use secret::Secret;
 pub use status::{Concern, Counters, NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 
 /// The version of everything in this crate. Two ends with different versions part with a clear word.
-pub const PROTOCOL_VERSION: u16 = 8;
+pub const PROTOCOL_VERSION: u16 = 9;

@@ -2,7 +2,7 @@
 
 use crate::WireError;
 use crate::limits::PAYLOAD_BYTES_MAX;
-use contract::{Contract, LinkClass, Loss, Needs, Span};
+use contract::{Contract, Crossing, LinkClass, Loss, Needs, Span};
 use zerocopy::byteorder::little_endian::{I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -78,6 +78,7 @@ pub(crate) struct NeedsHead {
     best_effort: u8,
     /// One: it confirms.
     confirm: u8,
+    onward: I64,
 }
 
 impl NeedsHead {
@@ -88,6 +89,7 @@ impl NeedsHead {
             link: needs.link.map_or([0; LinkClass::BYTES], |link| link.bytes()),
             best_effort: needs.best_effort.into(),
             confirm: needs.confirm.into(),
+            onward: needs.onward.0.into(),
         }
     }
 
@@ -101,9 +103,42 @@ impl NeedsHead {
             link if link == [0; LinkClass::BYTES] => None,
             link => Some(LinkClass::from_bytes(link).map_err(|_| WireError::BadContract)?),
         };
-        let needs =
-            Needs { deadline, loss, link, best_effort: self.best_effort != 0, confirm: self.confirm != 0 };
+        let (best_effort, confirm) = (self.best_effort != 0, self.confirm != 0);
+        let needs = Needs { deadline, loss, link, best_effort, confirm, onward: Span(self.onward.get()) };
         needs.check().map_err(|_| WireError::BadContract)?;
         Ok(needs)
+    }
+}
+
+/// What is known of a stream that comes by other brokers, in its fixed form on the wire.
+#[repr(C)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+pub(crate) struct CrossingHead {
+    age: I64,
+    retain: U32,
+    within: I64,
+    promised: u8,
+}
+
+impl CrossingHead {
+    pub(crate) fn new(crossing: &Crossing) -> CrossingHead {
+        let Crossing { age, retain, within, promised } = *crossing;
+        CrossingHead {
+            age: age.0.into(),
+            retain: retain.into(),
+            within: within.0.into(),
+            promised: promised.into(),
+        }
+    }
+
+    pub(crate) fn crossing(&self) -> Result<Crossing, WireError> {
+        let (age, within) = (Span(self.age.get()), Span(self.within.get()));
+        if age < Span::ZERO || within < Span::ZERO {
+            return Err(WireError::BadContract);
+        }
+        if self.retain.get() > Contract::RETAIN_MAX {
+            return Err(WireError::BadContract);
+        }
+        Ok(Crossing { age, retain: self.retain.get(), within, promised: self.promised != 0 })
     }
 }

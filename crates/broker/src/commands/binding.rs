@@ -100,7 +100,7 @@ impl Broker {
             return invariant!("a topic that was bound anew is there");
         };
         let Ok(new) =
-            self.promises.admission.plan_processed(topic.strict(), Processing::of(topic.processing))
+            self.promises.admission.plan_processed(topic.planned(), Processing::of(topic.processing))
         else {
             // What cannot be kept with these operators stays as it was planned.
             return;
@@ -111,11 +111,11 @@ impl Broker {
 
     /// Makes the rings of a topic's streams as large as its plan and its operators need them, within the limits. They never
     /// become smaller: what is in them may still be wanted.
-    fn fit_rings(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) {
+    pub(crate) fn fit_rings(&mut self, now: Time, index: TopicId, out: &mut impl Outputs) {
         let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that was bound anew is there");
         };
-        let needed = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
+        let needed = self.ring_slots(topic.planned(), &topic.plan, topic.processing);
         let slots = needed.min(self.settings.limits.ring_slots_max);
         let mut least = slots;
         for index in topic.streams.clone() {

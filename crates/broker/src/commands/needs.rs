@@ -1,13 +1,18 @@
 //! Topics are planned by the strictest of their contract and of what their subscribers need; see [`contract::Needs`].
 
 use crate::broker::Broker;
+use crate::commands::register::Denial;
 use crate::commands::subscribe::CONFIRMING_MAX;
 use crate::outputs::Outputs;
+use crate::steps::work::Flow;
+use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::results::Processing;
 use crate::store::table::Topic;
 use crate::watch::events::Event;
-use contract::{Contract, Needs, Receivers, StreamId, TopicFilter, invariant};
+use contract::{
+    AtHop, Contract, Crossing, Needs, Planned, Receivers, Span, StreamId, TopicFilter, invariant,
+};
 use std::collections::BTreeMap;
 use wire::{Frame, LinkId};
 
@@ -75,17 +80,62 @@ impl OtherNeeds {
     }
 }
 
+/// Until what comes by other brokers comes by another one, where one dies that has no partner: that is noticed after a second at most. An upper
+/// bound, where the sites have another router.
+const REASSIGNED_WITHIN: Span = Span::millis(1_500);
+
+/// A contract where messages come by such ways: planned for the oldest of them and for whoever keeps fewest, and not promised where none is.
+/// Where there is no partner, they come by another broker when this one dies.
+pub(crate) fn at_hop(
+    contract: Contract,
+    ways: impl IntoIterator<Item = Crossing>,
+    has_partner: bool,
+) -> Planned {
+    let (mut any, mut age, mut retain) = (false, None, u32::MAX);
+    for way in ways {
+        any = true;
+        if way.promised {
+            age = age.max(Some(way.age));
+            retain = retain.min(way.retain.max(contract.retain));
+        }
+    }
+    match age {
+        Some(age) if age > Span::ZERO => {
+            let silence = if has_partner { Span::ZERO } else { REASSIGNED_WITHIN };
+            Planned {
+                contract: Contract { retain, ..contract },
+                hop: AtHop { age, silence, ..AtHop::default() },
+            }
+        }
+        None if any => contract.unpromised().into(),
+        _ => contract.into(),
+    }
+}
+
 impl Broker {
+    /// The contract of a topic as its messages come here: by other brokers, or from their publishers.
+    pub(crate) fn at_hop(&self, topic: &Topic) -> Planned {
+        self.with_ways(topic, topic.contract)
+    }
+
+    /// The same if its contract was another.
+    pub(crate) fn with_ways(&self, topic: &Topic, contract: Contract) -> Planned {
+        let streams = topic.streams.iter().filter_map(|index| self.flow.store.table.stream(*index));
+        at_hop(contract, streams.map(|stream| stream.record.crossing), self.settings.has_peer)
+    }
+
     /// The contract by which a topic of this name and these subscribers is planned.
-    pub(crate) fn strictest(&self, name: &str, contract: &Contract, subscribers: &[SessionId]) -> Contract {
+    pub(crate) fn strictest(&self, name: &str, planned: Planned, subscribers: &[SessionId]) -> Planned {
         let sessions = subscribers.iter().filter_map(|index| self.flow.store.sessions.get(*index));
         let needs = sessions.filter(|session| session.needy).flat_map(|session| session.needs_of(name));
         let needs = needs.chain(self.promises.other_needs.of(name).map(|(_, needs)| needs));
         // Link classes were looked at when they came, and those of a configuration stay.
-        let strict = self.settings.links.strictest(contract, needs).unwrap_or(*contract);
+        let delays = &self.settings.delays;
+        let strict = self.settings.links.strictest(planned, needs, delays).unwrap_or(planned);
         // Who would rather confirm keeps nobody else out.
         let told_apart = subscribers.len() <= CONFIRMING_MAX;
-        Contract { confirm: contract.confirm || strict.confirm && told_apart, ..strict }
+        let confirm = planned.contract.confirm || strict.contract.confirm && told_apart;
+        Planned { contract: Contract { confirm, ..strict.contract }, ..strict }
     }
 
     /// A subscriber has come, or needs something else: a topic is planned by the strictest. `Err`: that cannot be kept, whatever the load.
@@ -101,17 +151,49 @@ impl Broker {
         let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that is planned is there", Ok(()));
         };
-        let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
+        let strict = self.strictest(topic.name.as_str(), self.at_hop(topic), &topic.subscribers);
         let confirm = topic.contract.confirm;
         let planned = match self.plan_strictly(index, strict) {
             // Who would rather confirm goes without where there is no time for that.
-            Err(_) if strict.confirm != confirm => self.plan_strictly(index, Contract { confirm, ..strict }),
+            Err(_) if strict.contract.confirm != confirm => {
+                let contract = Contract { confirm, ..strict.contract };
+                self.plan_strictly(index, Planned { contract, ..strict })
+            }
             planned => planned,
         };
         planned.map_err(|refusal| {
             let name = self.flow.store.table.topic(index).map_or("", |topic| topic.name.as_str());
             format!("`{name}` cannot be carried as this subscriber needs it: {refusal}")
         })
+    }
+
+    /// A stream of a topic has come or goes on, by other brokers than the others of it: the topic is planned for the longest way. `Err`: its
+    /// contract cannot be kept then.
+    pub(crate) fn plan_for_ways(&mut self, index: StreamId) -> Result<(), Denial> {
+        let Some((stream, topic)) = self.flow.store.table.pair(index) else {
+            return invariant!("a stream that has come is there", Ok(()));
+        };
+        let (number, planned_by) = (stream.topic, topic.planned());
+        let strict = self.strictest(topic.name.as_str(), self.at_hop(topic), &topic.subscribers);
+        if strict == planned_by {
+            return Ok(());
+        }
+        self.plan_strictly(number, strict).map_err(Denial::from)
+    }
+
+    /// A stream that is there comes by another way than before, or its way has changed.
+    pub(crate) fn come_by(&mut self, index: StreamId, way: Crossing) -> Result<(), Denial> {
+        let Some(stream) = self.flow.store.table.stream_mut(index) else {
+            return invariant!("a stream that was found is there", Ok(()));
+        };
+        let before = std::mem::replace(&mut stream.record.crossing, way);
+        let planned = if before == way { Ok(()) } else { self.plan_for_ways(index) };
+        if planned.is_err()
+            && let Some(stream) = self.flow.store.table.stream_mut(index)
+        {
+            stream.record.crossing = before;
+        }
+        planned
     }
 
     /// A subscriber has gone: what only it needed is not needed any more.
@@ -122,28 +204,43 @@ impl Broker {
         if topic.stricter.is_none() {
             return;
         }
-        let strict = self.strictest(topic.name.as_str(), &topic.contract, &topic.subscribers);
+        let strict = self.strictest(topic.name.as_str(), self.at_hop(topic), &topic.subscribers);
         // What is left was kept before.
         let _ = self.plan_strictly(index, strict);
     }
 
-    fn plan_strictly(&mut self, index: TopicId, strict: Contract) -> Result<(), contract::Refusal> {
+    fn plan_strictly(&mut self, index: TopicId, strict: Planned) -> Result<(), contract::Refusal> {
         let Some(topic) = self.flow.store.table.topic(index) else {
             return invariant!("a topic that is planned is there", Ok(()));
         };
-        if *topic.strict() == strict {
+        if topic.planned() == strict {
             return Ok(());
         }
         let planned = if topic.made { strict.best_effort() } else { strict };
-        let plan = self.promises.admission.plan_processed(&planned, Processing::of(topic.processing))?;
+        let plan = self.promises.admission.plan_processed(planned, Processing::of(topic.processing))?;
         self.set_plan(index, plan);
         match self.flow.store.table.topic_mut(index) {
             Some(mut topic) => topic.set_strict(strict),
             None => invariant!("a topic that is planned is there"),
         }
+        self.name_anew_to_sites(index);
         self.flow.store.table.note_confirmed(index);
         self.copy_as_planned(index);
         Ok(())
+    }
+
+    /// Who hands a topic's messages on is told again how old they are at most, before the next one.
+    fn name_anew_to_sites(&mut self, index: TopicId) {
+        let Broker { flow: Flow { store: Store { table, sessions, links, .. }, .. }, .. } = self;
+        let Some(topic) = table.topic(index) else { return };
+        for session in topic.subscribers.iter().filter_map(|session| sessions.get(*session)) {
+            let hands_on =
+                session.needy && session.needs_of(topic.name.as_str()).any(|needs| needs.onward > Span::ZERO);
+            let link = session.link.filter(|_| hands_on).and_then(|link| links.get_mut(link));
+            if let Some(link) = link {
+                topic.streams.iter().for_each(|stream| link.announced.remove(*stream));
+            }
+        }
     }
 
     /// What had to be copied in another way, or not at all, is. What waited to be copied lazily is copied soon.
@@ -190,7 +287,7 @@ impl Broker {
             };
             let client = session.client.clone();
             for (filter, wanted) in &mut session.filters {
-                if wanted.needs.is_none() || wanted.needs.best_effort || !filter.matches(name) {
+                if wanted.needs.is_soft() || wanted.needs.best_effort || !filter.matches(name) {
                     continue;
                 }
                 let text = cannot(&wanted.needs);

@@ -1,6 +1,7 @@
 //! Streams come and go: registration by publishers with admission, and naming to subscribers and to the other broker.
 
 use crate::broker::Broker;
+use crate::commands::needs::at_hop;
 use crate::commands::subscribe::CONFIRMING_MAX;
 use crate::commands::tasks::{LINKS_PER_UNIT, TEST_UNITS};
 use crate::outputs::Outputs;
@@ -14,8 +15,8 @@ use crate::store::ring::{Slot, SlotFlags};
 use crate::store::table::{BestEffort, Record, Stream, Times, Topic};
 use crate::watch::events::Event;
 use contract::{
-    Contract, Plan, Refusal, Remedies, Span, StreamId, TOPIC_BYTES_SHOWN, Time, TopicName, invariant,
-    shortened,
+    Contract, Crossing, Plan, Planned, Refusal, Remedies, Span, StreamId, TOPIC_BYTES_SHOWN, Time, TopicName,
+    invariant, shortened,
 };
 use wire::{Announce, FarewellReason, Frame, LinkId, Register, Verdict};
 
@@ -74,12 +75,24 @@ pub(crate) struct Publisher<'a> {
     pub(crate) origin: &'a str,
     /// The first number that comes this way, if that is known.
     pub(crate) first: Option<u64>,
+    /// What is known of its messages when they come.
+    pub(crate) crossing: Crossing,
 }
 
 impl<'a> Publisher<'a> {
     /// One in this site, of which no more is known.
     pub(crate) fn new(name: &'a str, incarnation: u64) -> Publisher<'a> {
-        Publisher { name, incarnation, link: None, made: None, gapless: true, origin: "", first: None }
+        let crossing = Crossing::NONE;
+        Publisher {
+            name,
+            incarnation,
+            link: None,
+            made: None,
+            gapless: true,
+            origin: "",
+            first: None,
+            crossing,
+        }
     }
 }
 
@@ -218,12 +231,19 @@ impl Broker {
         let stream = known.and_then(|index| self.flow.store.table.find_stream(index, publisher.name));
         if let Some(index) = stream {
             self.return_to_stream(now, index, publisher, out)?;
+            self.come_by(index, publisher.crossing)?;
             if admitted {
                 self.admit_stream(index, out)?;
             }
             return Ok(index);
         }
         let index = self.make_stream(now, topic, contract, publisher, out)?;
+        if known.is_some()
+            && let Err(denial) = self.plan_for_ways(index)
+        {
+            self.drop_stream(index, out);
+            return Err(denial);
+        }
         if admitted && let Err(refusal) = self.admit_stream(index, out) {
             self.drop_stream(index, out);
             return Err(refusal);
@@ -331,22 +351,20 @@ impl Broker {
             )));
         }
         // Results are covered by the messages that they are made of, not by copies of their own.
-        let planned = if publisher.made.is_some() { contract.best_effort() } else { contract };
+        let hop = at_hop(contract, [publisher.crossing], self.settings.has_peer);
+        let planned = if publisher.made.is_some() { hop.best_effort() } else { hop };
         let processing = match topic {
             Ok(topic) => self.flow.store.table.topic(topic).and_then(|topic| topic.processing),
             Err((_, bound)) => bound,
         };
-        let plan = self.promises.admission.plan_processed(&planned, Processing::of(processing))?;
+        let plan = self.promises.admission.plan_processed(planned, Processing::of(processing))?;
         let (plan, strict) = match topic {
-            Ok(topic) => self
-                .flow
-                .store
-                .table
-                .topic(topic)
-                .map_or((plan, contract), |topic| (topic.plan, *topic.strict())),
-            Err((name, _)) => self.plan_new_topic(name, contract, publisher, processing, plan, out),
+            Ok(topic) => {
+                self.flow.store.table.topic(topic).map_or((plan, hop), |topic| (topic.plan, topic.planned()))
+            }
+            Err((name, _)) => self.plan_new_topic(name, hop, publisher, processing, plan, out),
         };
-        let slots = self.ring_slots(&contract, &plan, processing);
+        let slots = self.ring_slots(strict, &plan, processing);
         if slots > limits.ring_slots_max {
             return Err(Denial::from(format!(
                 "the contract needs {slots} messages to be kept by the broker, above limits.ring_slots_max = {}: \
@@ -376,6 +394,7 @@ impl Broker {
             gapless: publisher.gapless,
             first: publisher.made.or(publisher.first).unwrap_or(if older { u64::MAX } else { 0 }),
             origin: publisher.origin.into(),
+            crossing: publisher.crossing,
             ..Record::new(publisher.name, publisher.incarnation, now)
         };
         let mut stream = Stream::new(topic, ring, record);
@@ -393,7 +412,7 @@ impl Broker {
         &mut self,
         topic: &str,
         contract: Contract,
-        (plan, strict): (Plan, Contract),
+        (plan, strict): (Plan, Planned),
         processing: Option<Processing>,
         publisher: &Publisher<'_>,
     ) -> Result<TopicId, Denial> {
@@ -427,7 +446,7 @@ impl Broker {
             made,
             route,
             others,
-            stricter: (strict != contract).then(|| Box::new(strict)),
+            stricter: (strict != contract.into()).then(|| Box::new(strict)),
         }))
     }
 
@@ -436,23 +455,23 @@ impl Broker {
     fn plan_new_topic(
         &mut self,
         name: &str,
-        contract: Contract,
+        planned: Planned,
         publisher: &Publisher<'_>,
         processing: Option<Processing>,
         plan: Plan,
         out: &mut impl Outputs,
-    ) -> (Plan, Contract) {
+    ) -> (Plan, Planned) {
         let subscribers = self.flow.store.sessions.wanting(name);
-        let strict = self.strictest(name, &contract, &subscribers);
-        if strict == contract {
-            return (plan, contract);
+        let strict = self.strictest(name, planned, &subscribers);
+        if strict == planned {
+            return (plan, planned);
         }
-        let planned = if publisher.made.is_some() { strict.best_effort() } else { strict };
-        match self.promises.admission.plan_processed(&planned, Processing::of(processing)) {
+        let stricter = if publisher.made.is_some() { strict.best_effort() } else { strict };
+        match self.promises.admission.plan_processed(stricter, Processing::of(processing)) {
             Ok(plan) => (plan, strict),
             Err(refusal) => {
                 self.drop_needs_of(name, &subscribers, &refusal.to_string(), out);
-                (plan, contract)
+                (plan, planned)
             }
         }
     }
@@ -497,21 +516,22 @@ impl Broker {
         let Some((stream, topic)) = self.flow.store.table.pair(index) else {
             return invariant!("a stream that is admitted is there", Ok(()));
         };
-        let (number, contract) = (stream.topic, topic.contract);
+        let (number, by_contract) = (stream.topic, self.at_hop(topic));
+        let contract = topic.contract;
         // Other publishers of the topic were admitted with what subscribers need.
         if topic.stricter.is_none() || topic.streams.len() > 1 {
             return Err(Denial::from(refusal));
         }
         let (name, subscribers) = (topic.name.as_str().to_owned(), topic.subscribers.clone());
-        let planned = if topic.made { contract.best_effort() } else { contract };
+        let planned = if topic.made { by_contract.best_effort() } else { by_contract };
         let (processing, receivers) = (Processing::of(topic.processing), topic.receivers());
-        let plan = self.promises.admission.plan_processed(&planned, processing)?;
+        let plan = self.promises.admission.plan_processed(planned, processing)?;
         self.promises.admission.admit_plan(&plan, &contract, receivers)?;
         let Some(mut topic) = self.flow.store.table.topic_mut(number) else {
             return invariant!("a stream's topic is there", Ok(()));
         };
         topic.plan = plan;
-        topic.set_strict(contract);
+        topic.set_strict(by_contract);
         drop(topic);
         self.drop_needs_of(&name, &subscribers, &refusal.to_string(), out);
         let Some(stream) = self.flow.store.table.stream_mut(index) else {
@@ -526,7 +546,7 @@ impl Broker {
     /// copies.
     pub(crate) fn ring_slots(
         &self,
-        contract: &Contract,
+        Planned { contract, hop }: Planned,
         plan: &Plan,
         processing: Option<Processing>,
     ) -> usize {
@@ -547,7 +567,7 @@ impl Broker {
         let longest = longest.max(round);
         // A confirmed message is kept until its confirmation is back.
         let link = self.settings.links.delay(contract.link).filter(|_| contract.confirm);
-        let longest = longest + link.map_or(Span::ZERO, |link| link.confirmation);
+        let longest = longest + link.map_or(Span::ZERO, |link| link.confirmation.max(hop.handing_on));
         let under_way = slots_for(longest, contract.period);
         let copies =
             if plan.replicate || self.settings.copies_everything() { limits.backup_slots } else { 0 };
@@ -767,7 +787,7 @@ impl Broker {
         if let Some(processing) = processing {
             out.unbind(processing.handle);
         }
-        if let Ok(plan) = self.promises.admission.plan(&contract.best_effort()) {
+        if let Ok(plan) = self.promises.admission.plan(contract.best_effort()) {
             self.set_plan(index, plan);
         }
         Ok(())
@@ -786,8 +806,8 @@ impl Broker {
             return self.expel(from, FarewellReason::Limit, text, out);
         }
         let from_primary = self.membership.pair.primary_link() == Some(from);
-        let Announce { publisher, incarnation, gapless, origin, .. } = *announce;
-        let publisher = Publisher { gapless, origin, ..Publisher::new(publisher, incarnation) };
+        let Announce { publisher, incarnation, gapless, origin, crossing, .. } = *announce;
+        let publisher = Publisher { gapless, origin, crossing, ..Publisher::new(publisher, incarnation) };
         let known = self.flow.store.table.find_topic(announce.topic);
         let differs = |topic: &Topic| topic.contract != announce.contract;
         if from_primary && known.and_then(|index| self.flow.store.table.topic(index)).is_some_and(differs) {

@@ -15,7 +15,7 @@ use crate::store::ids::TopicId;
 use crate::store::memory::Need;
 use crate::store::results::Processing;
 use crate::store::table::Topic;
-use contract::{Contract, Filters, Loss, Plan, StreamId, Time, invariant};
+use contract::{Contract, Filters, Loss, Plan, Planned, StreamId, Time, invariant};
 use std::fmt;
 
 /// A topic that is carried, and gets another contract.
@@ -39,7 +39,7 @@ impl fmt::Display for Changed {
 struct Change {
     topic: TopicId,
     after: Contract,
-    strict: Contract,
+    strict: Planned,
     plan: Plan,
     /// What each of its streams needs.
     need: Need,
@@ -175,17 +175,17 @@ impl Broker {
     }
 
     fn change_of(&self, index: TopicId, topic: &Topic, after: Contract) -> Result<Change, String> {
-        let strict = self.strictest(topic.name.as_str(), &after, &topic.subscribers);
+        let strict = self.strictest(topic.name.as_str(), self.with_ways(topic, after), &topic.subscribers);
         let planned = if topic.made { strict.best_effort() } else { strict };
-        let plan = self.promises.admission.plan_processed(&planned, Processing::of(topic.processing));
+        let plan = self.promises.admission.plan_processed(planned, Processing::of(topic.processing));
         let plan = plan.map_err(|refusal| refusal.to_string())?;
         // Until its publishers have heard of it, what they retain covers less time than the new contract says.
         let before = &topic.contract;
         let covers_less = before.retain < after.retain || before.period < after.period;
         let plan = if covers_less { plan.with_copies_of(topic.plan) } else { plan };
         let (slots, most) =
-            (self.ring_slots(&after, &plan, topic.processing), self.settings.limits.ring_slots_max);
-        let slots_before = self.ring_slots(&topic.contract, &topic.plan, topic.processing);
+            (self.ring_slots(strict, &plan, topic.processing), self.settings.limits.ring_slots_max);
+        let slots_before = self.ring_slots(topic.planned(), &topic.plan, topic.processing);
         // What it lacked already, since operators came or subscribers needed more, it goes on lacking.
         if slots > most.max(slots_before) {
             return Err(format!(

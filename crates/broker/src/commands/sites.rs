@@ -13,7 +13,7 @@ use crate::commands::tasks::{TEST_UNITS, Task};
 use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::sessions::Session;
-use contract::{Time, TopicFilter};
+use contract::{LinkClass, Needs, Span, Time, TopicFilter};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use wire::{Carry, FarewellReason, Frame, LinkId, Register};
@@ -60,7 +60,7 @@ impl Interest {
 impl Broker {
     /// A site's link asks to carry a stream for its publisher.
     pub(crate) fn carry(&mut self, now: Time, from: LinkId, carry: &Carry<'_>, out: &mut impl Outputs) {
-        let &Carry { stream, incarnation, first_seq, contract, topic, publisher, origin } = carry;
+        let &Carry { stream, incarnation, first_seq, contract, topic, publisher, origin, crossing } = carry;
         let register = Register { stream, incarnation, contract: Some(contract), topic };
         if let Some(text) = self.cannot_take(&register) {
             return self.deny(from, &register, &text.into(), out);
@@ -69,6 +69,7 @@ impl Broker {
         let publisher = Publisher {
             link: Some(from),
             origin,
+            crossing,
             first: Some(first_seq),
             ..Publisher::new(publisher, incarnation)
         };
@@ -107,8 +108,8 @@ impl Broker {
             let from = telling.after.as_ref().map_or(Unbounded, Excluded);
             let next = session.and_then(|session| session.filters.range((from, Unbounded)).next());
             match next {
-                Some((filter, _)) => {
-                    tell(link, filter.as_str(), true, out);
+                Some((filter, wanted)) => {
+                    tell(link, filter.as_str(), Some(self.way_behind(&wanted.needs)), out);
                     telling.after = Some(filter.clone());
                 }
                 None => (telling.session, telling.after) = (telling.session + 1, None),
@@ -117,11 +118,11 @@ impl Broker {
         while used < units {
             let from = telling.after_others.as_deref().map_or(Unbounded, Excluded);
             let Some((filter, _)) = self.interest.others.range::<str, _>((from, Unbounded)).next() else {
-                out.send(link, &Frame::Interest { wanted: true, filter: "" });
+                tell(link, "", Some(Span::ZERO), out);
                 return (used + 1, true);
             };
             used += 1;
-            tell(link, filter, true, out);
+            tell(link, filter, Some(self.way_behind(&Needs::NONE)), out);
             telling.after_others = Some(filter.clone());
         }
         (used, false)
@@ -136,10 +137,40 @@ impl Broker {
         wanted: bool,
         out: &mut impl Outputs,
     ) {
-        let client = self.flow.store.sessions.get(session).map_or("", |session| &session.client);
-        if !self.interest.others.contains_key(filter.as_str()) {
-            self.tell_where_new(filter.as_str(), wanted, (client, Some(session)), out);
+        let sessions = &self.flow.store.sessions;
+        let entry = sessions.get(session);
+        let client = entry.map_or("", |session| &session.client);
+        let needs = entry.and_then(|session| session.filters.get(filter)).map_or(Needs::NONE, |of| of.needs);
+        let onward = self.way_behind(&needs);
+        let others = self.interest.others.contains_key(filter.as_str());
+        let known = |link: &str| {
+            let others = others.then(|| self.way_behind(&Needs::NONE));
+            let subscribing = sessions.of_filter(filter.as_str()).filter(|other| *other != session);
+            let theirs = subscribing
+                .filter_map(|other| sessions.get(other))
+                .filter(|other| !is_same(&other.client, link));
+            let ways =
+                theirs.filter_map(|other| other.filters.get(filter)).map(|of| self.way_behind(&of.needs));
+            others.into_iter().chain(ways).max()
+        };
+        for link in &self.interest.links {
+            let Some(state) = self.flow.store.links.get(*link) else { continue };
+            if is_same(client, &state.name) {
+                continue;
+            }
+            match known(&state.name) {
+                None => tell(*link, filter.as_str(), wanted.then_some(onward), out),
+                // It is wanted as before, by somebody further away.
+                Some(way) if wanted && onward > way => tell(*link, filter.as_str(), Some(onward), out),
+                Some(_) => {}
+            }
         }
+    }
+
+    /// From when a message is here until a subscriber has it, or the last who gets it from there.
+    fn way_behind(&self, needs: &Needs) -> Span {
+        let link = self.settings.links.delay(needs.link.unwrap_or(LinkClass::EDGE));
+        self.settings.delays.response + link.map_or(Span::ZERO, |link| link.to_subscriber) + needs.onward
     }
 
     /// Others than the subscribers that the broker knows itself want the topics of a filter, or do not any more.
@@ -154,26 +185,15 @@ impl Broker {
         if (before == 0) == (after == 0) {
             return;
         }
-        self.tell_where_new(filter, wanted, ("", None), out);
-    }
-
-    /// Tells those for whom nobody but whoever has changed it, and they themselves, subscribes a filter.
-    fn tell_where_new(
-        &self,
-        filter: &str,
-        wanted: bool,
-        (client, changed): (&str, Option<SessionId>),
-        out: &mut impl Outputs,
-    ) {
         let sessions = &self.flow.store.sessions;
+        let onward = wanted.then(|| self.way_behind(&Needs::NONE));
         for link in &self.interest.links {
             let Some(state) = self.flow.store.links.get(*link) else { continue };
             let is_others = |index: SessionId| {
-                Some(index) != changed
-                    && sessions.get(index).is_some_and(|session| !is_same(&session.client, &state.name))
+                sessions.get(index).is_some_and(|session| !is_same(&session.client, &state.name))
             };
-            if !is_same(client, &state.name) && !sessions.of_filter(filter).any(is_others) {
-                tell(*link, filter, wanted, out);
+            if !sessions.of_filter(filter).any(is_others) {
+                tell(*link, filter, onward, out);
             }
         }
     }
@@ -188,8 +208,10 @@ fn is_same(client: &str, other: &str) -> bool {
     client == other || site(client).is_some() && site(client) == site(other)
 }
 
-fn tell(link: LinkId, filter: &str, wanted: bool, out: &mut impl Outputs) {
-    out.send(link, &Frame::Interest { wanted, filter });
+/// Tells a link that a filter is wanted, and how long the way to the last who wants it takes; `None`: that it is not any more.
+fn tell(link: LinkId, filter: &str, onward: Option<Span>, out: &mut impl Outputs) {
+    let (wanted, onward) = (onward.is_some(), onward.unwrap_or_default());
+    out.send(link, &Frame::Interest { wanted, onward, filter });
 }
 
 #[cfg(test)]

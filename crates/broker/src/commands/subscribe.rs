@@ -13,7 +13,7 @@ use crate::store::pace::Pace;
 use crate::store::sessions::{Deferred, Session, is_own};
 use crate::store::table::Topic;
 use crate::watch::events::Event;
-use contract::{Mutant, Needs, Time, TopicFilter, invariant};
+use contract::{Mutant, Needs, Span, Time, TopicFilter, invariant};
 use std::collections::{BTreeMap, VecDeque};
 use wire::{Frame, LinkId};
 
@@ -235,6 +235,7 @@ impl Broker {
             (topics, looks, more) = self.next_topics(&subscribing.filter, &mut subscribing.place);
             used += looks + topics.len();
             subscribing.refusal = self.join_topics(index, &topics, &mut subscribing.joined).err();
+            self.keep_until_handed_on(now, &topics, out);
         }
         let counts = subscribing.joined > 0 || !subscribing.needs.is_none();
         if subscribing.refusal.is_none() && counts && !subscribing.lenient {
@@ -309,6 +310,16 @@ impl Broker {
             admission.crowd_mut().remove(before, 1);
             admission.crowd_mut().add(io, 1);
             state.counted = Some(io);
+        }
+    }
+
+    /// Where messages wait until the next broker of their way has them, rings hold as many.
+    fn keep_until_handed_on(&mut self, now: Time, topics: &[TopicId], out: &mut impl Outputs) {
+        for topic in topics {
+            let entry = self.flow.store.table.topic(*topic);
+            if entry.is_some_and(|topic| topic.planned().hop.handing_on > Span::ZERO) {
+                self.fit_rings(now, *topic, out);
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::outputs::Outputs;
 use crate::steps::Steps;
-use crate::store::links::Link;
+use crate::store::links::{Link, Party};
 use crate::store::table::{Stream, Topic};
-use contract::{StreamId, invariant};
+use contract::{Crossing, StreamId, invariant};
 use wire::{Announce, Effects, Frame, LinkId};
 
 /// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
@@ -20,6 +20,10 @@ pub(crate) fn announce(
 ) {
     if state.announced.insert(index) {
         let next_seq = next_seq(stream);
+        let crossing = match state.party {
+            Party::Client { .. } => Crossing { age: topic.plan.pseudo.dispatch, ..stream.record.crossing },
+            _ => stream.record.crossing,
+        };
         out.send(
             link,
             &Frame::Announce(Announce {
@@ -32,6 +36,7 @@ pub(crate) fn announce(
                 topic: topic.name.as_str(),
                 publisher: &stream.record.publisher,
                 origin: &stream.record.origin,
+                crossing,
             }),
         );
     }

@@ -8,7 +8,9 @@ use crate::store::quiet::Quiet;
 use crate::store::results::{Processing, ResultStream};
 use crate::store::ring::{Ring, Slot, SlotFlags};
 use crate::store::terms::PlainTerms;
-use contract::{Contract, Plan, Receivers, StreamId, Ticket, Time, TopicName, invariant, names};
+use contract::{
+    Contract, Crossing, Plan, Planned, Receivers, StreamId, Ticket, Time, TopicName, invariant, names,
+};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -35,8 +37,8 @@ pub(crate) struct Topic {
     pub(crate) others: u32,
     /// Whether its messages are results of an operator.
     pub(crate) made: bool,
-    /// The contract that it is planned by, where subscribers need more than its own: the strictest.
-    pub(crate) stricter: Option<Box<Contract>>,
+    /// What it is planned by, where that is not just its contract: subscribers need more, or messages come by other brokers.
+    pub(crate) stricter: Option<Box<Planned>>,
     /// Who of its subscribers is served as best effort, if anybody is.
     pub(crate) best_effort: Option<Box<BestEffort>>,
 }
@@ -56,7 +58,12 @@ pub(crate) type Subscribers = SmallVec<[SessionId; 4]>;
 impl Topic {
     /// The contract that it is planned by: the strictest of its own and of what its subscribers need.
     pub(crate) fn strict(&self) -> &Contract {
-        self.stricter.as_deref().unwrap_or(&self.contract)
+        self.stricter.as_deref().map_or(&self.contract, |planned| &planned.contract)
+    }
+
+    /// What it is planned by.
+    pub(crate) fn planned(&self) -> Planned {
+        self.stricter.as_deref().copied().unwrap_or(self.contract.into())
     }
 
     /// Whether its messages count as dispatched only when its subscribers have confirmed them.
@@ -66,8 +73,8 @@ impl Topic {
     }
 
     /// Sets that.
-    pub(crate) fn set_strict(&mut self, strict: Contract) {
-        self.stricter = (strict != self.contract).then(|| Box::new(strict));
+    pub(crate) fn set_strict(&mut self, strict: Planned) {
+        self.stricter = (strict != self.contract.into()).then(|| Box::new(strict));
     }
 
     /// Whom a message is dispatched to, as admission counts them.
@@ -169,6 +176,8 @@ pub(crate) struct Record {
     pub(crate) incarnation: u64,
     /// The site in which it is, where that is another one; else nothing.
     pub(crate) origin: Box<str>,
+    /// What is known of its messages when they come.
+    pub(crate) crossing: Crossing,
     pub(crate) registered: Time,
     /// The publisher's connection here, if it has one.
     pub(crate) source: Option<LinkId>,
@@ -224,6 +233,7 @@ impl Record {
             publisher: publisher.into(),
             incarnation,
             origin: "".into(),
+            crossing: Crossing::NONE,
             registered,
             source: None,
             source_number: 0,

@@ -3,7 +3,7 @@
 use crate::arguments::Format;
 use config::{BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
-use report::{FlowReport, RouterReport, SiteReport};
+use report::{FlowReport, RefusedStream, RouterReport, SiteReport};
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -35,7 +35,7 @@ struct Row {
     report: Option<SiteReport>,
 }
 
-/// Shows the uplinks of both brokers. Yes: one carries, reaches all routers, and carries everything that is wanted.
+/// Shows the uplinks of both brokers. Yes: one carries, reaches all routers, and carries everything that is wanted as its contracts say.
 pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let Some(site) = &config.site else {
         return Err(Trouble(
@@ -46,7 +46,8 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let rows: Vec<Row> = config.brokers.iter().map(ask).collect();
     let carrying = rows.iter().filter_map(|row| row.report.as_ref()).find(|report| report.carries);
     let whole = carrying.is_some_and(|report| {
-        report.refused.is_empty() && report.routers.iter().all(|router| router.reached)
+        let kept = report.refused.is_empty() && report.unpromised.is_empty();
+        kept && report.routers.iter().all(|router| router.reached && !is_far(router))
     });
     if format == Format::Json {
         json(&rows)?;
@@ -70,12 +71,24 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let left_out =
         columns.map(|columns| fit(&mut shown, columns, &HEADINGS, &LESS_IMPORTANT)).unwrap_or_default();
     line(&shown.to_string())?;
-    for refused in &report.refused {
-        let there = refused
-            .router
-            .as_ref()
-            .map_or("the site's own broker".to_owned(), |name| format!("router {name}"));
-        line(&format!("{} {} by {there}: {}", coloured("not carried:", RED), refused.topic, refused.why))?;
+    for (said, colour, streams) in
+        [("not carried:", RED, &report.refused), ("without a promise:", YELLOW, &report.unpromised)]
+    {
+        for RefusedStream { router, topic, why } in streams {
+            let name = |router: &String| format!("router {router}");
+            let there = router.as_ref().map_or("the site's own broker".to_owned(), name);
+            line(&format!("{} {topic} by {there}: {why}", coloured(said, colour)))?;
+        }
+    }
+    for router in report.routers.iter().filter(|router| is_far(router)) {
+        line(&format!(
+            "{} router {}: the quickest way there and back takes {:.1} ms, and it is reckoned as {:.1} ms each way: raise \
+             broker_to_subscriber of the link class of uplink.link",
+            coloured("far:", YELLOW),
+            router.name,
+            2e-6 * router.clock_within_ns.unwrap_or_default() as f64,
+            router.reckoned_ns as f64 / 1e6
+        ))?;
     }
     line(&format!(
         "{} filters are subscribed here. `wanted` counts those that other sites subscribe.",
@@ -85,6 +98,11 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
     }
     Ok(yes(whole))
+}
+
+/// Whether the way to a router surely takes longer than it is reckoned with.
+fn is_far(router: &RouterReport) -> bool {
+    router.clock_within_ns.is_some_and(|within| within > router.reckoned_ns)
 }
 
 fn cells(router: &RouterReport) -> [String; 9] {

@@ -24,6 +24,7 @@ struct Line<'a> {
     created_ns: u64,
     latency_ms: f64,
     late: bool,
+    unjudged: bool,
     reordered: bool,
     out_of_date: bool,
     apart: bool,
@@ -50,6 +51,7 @@ impl Line<'_> {
             created_ns: message.created.0,
             latency_ms: message.latency.as_millis_f64(),
             late: message.late,
+            unjudged: message.unjudged,
             reordered: message.reordered,
             out_of_date: message.out_of_date,
             apart: message.apart,
@@ -187,7 +189,7 @@ pub fn run(config: &Config, arguments: &SubscribeArguments, format: Format) -> O
     check_filters(&arguments.topic)?;
     let client = connect(config, &arguments.brokers, arguments.id.as_deref())?;
     let &SubscribeArguments { deadline, loss, link, best_effort, .. } = arguments;
-    let needs = Needs { deadline, loss, link, best_effort, confirm: false };
+    let needs = Needs { deadline, loss, link, best_effort, ..Needs::NONE };
     let Some(subscriptions) = subscribe(&client, &arguments.topic, needs)? else { return Ok(yes(false)) };
     let declared = Declared::of(config);
     let _watch = Watch::start(&client, config)?;

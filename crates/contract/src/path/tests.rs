@@ -1,6 +1,6 @@
 use super::*;
 use crate::timing::{self, replication_deadline};
-use crate::{Delays, Time};
+use crate::{Delays, LinkClass, LinkDelay, Links, Needs, Time};
 use proptest::prelude::*;
 
 fn hop(link: [i64; 2], response: i64, guard: Guard, retain: u32) -> Hop {
@@ -103,6 +103,54 @@ fn passings(gaps: &[i64], delays: &[i64]) -> Vec<i64> {
         last
     });
     each.collect()
+}
+
+/// A site's pair, so many routers, and another site's pair.
+fn any_path() -> impl Strategy<Value = Path> {
+    let pair = (1_i64..80, 0_i64..5_000).prop_map(|(failover, between)| Guard::Pair {
+        failover: Span::millis(failover),
+        broker_to_broker: Span::micros(between),
+    });
+    let hop = (0_i64..60_000, 0_i64..20_000, pair, 0_u32..60)
+        .prop_map(|(link, response, guard, retain)| hop([0, link], response, guard, retain));
+    (prop::collection::vec(hop, 1..5), 0_i64..20_000)
+        .prop_map(|(hops, last)| Path { hops, to_subscriber: Span::micros(last) })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// What brokers plan that each know their own part of the way is what the lemma says of the whole.
+    #[test]
+    fn what_each_broker_plans_by_itself_is_the_plan_of_the_whole_way(
+        path in any_path(), period in 1_i64..400, deadline in 1_i64..400, losses in prop::option::of(0_u32..4),
+    ) {
+        let contract = Contract::every(Span::millis(period)).deadline(Span::millis(deadline));
+        let contract = losses.map_or(contract.best_effort(), |losses| contract.tolerate(losses));
+        let Ok(plans) = path.plan(&contract) else { return Ok(()) };
+        let mut age = Span::ZERO;
+        for (number, (at, plan)) in path.hops.iter().zip(plans).enumerate() {
+            age += at.link;
+            let Guard::Pair { failover, broker_to_broker } = at.guard else { panic!("only pairs") };
+            let delays = Delays { failover, broker_to_broker, publisher_to_broker: Span::ZERO, response: at.response };
+            let contract = Contract { retain: at.retain, ..contract };
+            let planned = Planned { contract, hop: AtHop { age, ..AtHop::default() } };
+            // Who hands on is as far away as the next hop, and behind it is what is left of the way.
+            let way = path.hops.get(number + 1).map_or(path.to_subscriber, |next| next.link);
+            let links = Links::new([(LinkClass::EDGE, LinkDelay { to_subscriber: way, confirmation: Span::ZERO })]);
+            let onward = path.behind(number) - way;
+            let needs = Needs { onward, ..Needs::NONE };
+            let strict = links.strictest(planned, [needs], &delays).unwrap();
+            let dispatch = timing::dispatch_deadline(&strict.contract, Span::ZERO, way);
+            prop_assert_eq!(replication_deadline(&contract, age, &delays), plan.cover);
+            prop_assert!(dispatch <= plan.age_at_dispatch, "{} {}", dispatch, plan.age_at_dispatch);
+            if onward > Span::ZERO {
+                let by_response = if losses.is_some() { age + at.response } else { Span::FOREVER };
+                prop_assert_eq!(dispatch, by_response.min(plan.age_at_dispatch));
+            }
+            age += at.response;
+        }
+    }
 }
 
 proptest! {

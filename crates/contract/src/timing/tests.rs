@@ -118,6 +118,7 @@ fn r4_reproduces_the_worked_vectors() {
         failover: Span::millis(failover),
         broker_to_broker: ms(0.05),
         publisher_to_broker: ms(0.25),
+        ..Delays::default()
     };
     let deadline = |losses, retain, period, every, failover| {
         let contract = Contract::every(Span::millis(period)).tolerate(losses).retain(retain);
@@ -148,7 +149,12 @@ fn r4_reproduces_the_worked_vectors() {
 #[test]
 fn lemma_5_would_lose_a_message_where_none_is_tolerated() {
     let contract = Contract::every(Span(100)).retain(2);
-    let delays = Delays { failover: Span(60), broker_to_broker: Span(1), publisher_to_broker: Span(2) };
+    let delays = Delays {
+        failover: Span(60),
+        broker_to_broker: Span(1),
+        publisher_to_broker: Span(2),
+        ..Delays::default()
+    };
     let printed = Span(2 * 100 - 60 - 1 - 2);
     let lost = |every, response| {
         let crashes = crash_instants(&contract, &delays, response, 40);
@@ -220,7 +226,7 @@ proptest! {
         failover in 0_i64..3_000, hop in 0_i64..50, upstream in 0_i64..50,
     ) {
         let contract = Contract::every(Span(period)).tolerate(losses).retain(retain);
-        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(upstream) };
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(upstream), ..Delays::default() };
         let bound = replication_deadline(&contract, delays.publisher_to_broker, &delays);
         prop_assume!(bound >= Span::ZERO);
         let messages = 2 * (10 + (failover + bound.0) / period + i64::from(losses + retain));
@@ -243,7 +249,7 @@ proptest! {
     ) {
         let every = 1 + step % (losses + 1);
         let contract = Contract::every(Span(period)).tolerate(losses).retain(retain);
-        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(upstream) };
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(upstream), ..Delays::default() };
         let bound = replication_deadline_of_every(&contract, every, delays.publisher_to_broker, &delays);
         prop_assume!(bound >= Span::ZERO);
         let messages = 2 * (15 + (failover + bound.0) / period + i64::from(losses + retain));
@@ -261,7 +267,7 @@ proptest! {
     /// F5 is the smallest retention for which F4 holds.
     #[test]
     fn f5_is_the_smallest_retention(period in 1_i64..2_000, losses in 0_u32..5, failover in 0_i64..9_000, hop in 0_i64..50) {
-        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(3) };
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(hop), publisher_to_broker: Span(3), ..Delays::default() };
         let contract = Contract::every(Span(period)).tolerate(losses);
         let least = smallest_retention(&contract, Span(3), &delays) as u32;
         let bound = |retain| replication_deadline(&contract.retain(retain), Span(3), &delays);
@@ -275,7 +281,7 @@ proptest! {
         period in 1_i64..2_000, deadline in 1_i64..4_000, losses in 0_u32..4, retain in 0_u32..4,
         failover in 0_i64..3_000, bs in 0_i64..500, upstream in 0_i64..500,
     ) {
-        let delays = Delays { failover: Span(failover), broker_to_broker: Span(7), publisher_to_broker: Span(upstream) };
+        let delays = Delays { failover: Span(failover), broker_to_broker: Span(7), publisher_to_broker: Span(upstream), ..Delays::default() };
         let contract = Contract::every(Span(period)).deadline(Span(deadline)).tolerate(losses).retain(retain);
         let d = dispatch_deadline(&contract, Span(upstream), Span(bs));
         let r = replication_deadline(&contract, Span(upstream), &delays);

@@ -2,11 +2,11 @@
 
 use super::Which;
 use crate::node::effects_through;
-use contract::{Needs, Span, Time};
+use contract::{Crossing, LinkClass, Needs, Span, Time};
 use endpoint::{
     Asked, Carried, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::{
     Effects, Farewell, FarewellReason, Frame, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex,
@@ -16,17 +16,28 @@ use wire::{
 /// An endpoint, and what its numbers mean.
 pub(super) struct End {
     pub(super) endpoint: Endpoint,
-    /// Filters that it subscribes, and the number of each.
-    wished: BTreeMap<Box<str>, u32>,
-    /// Topics, as they are called there, by the number of their publication.
-    pub(super) carried: BTreeMap<u32, Box<str>>,
+    /// How far away its broker reckons it to be; `None`: as contracts say.
+    link: Option<LinkClass>,
+    /// Filters that it subscribes, the number of each, and the way onward from there.
+    wished: BTreeMap<Box<str>, (u32, Span)>,
+    /// What it publishes for others, by the number of the publication.
+    pub(super) carried: BTreeMap<u32, CarriedAs>,
     /// Messages that it has been given: the sign that it has them, and where they are confirmed then.
     pub(super) awaited: VecDeque<(Option<Asked>, Which, Confirmation)>,
 }
 
+/// What somebody else's stream is published as.
+pub(super) struct CarriedAs {
+    /// The topic, as it is called there.
+    pub(super) topic: Box<str>,
+    /// What the broker was told of its messages.
+    pub(super) crossing: Crossing,
+}
+
 impl End {
-    pub(super) fn new(settings: Settings, now: Time) -> End {
+    pub(super) fn new(settings: Settings, link: Option<LinkClass>, now: Time) -> End {
         End {
+            link,
             endpoint: Endpoint::new(settings, now),
             wished: BTreeMap::new(),
             carried: BTreeMap::new(),
@@ -34,36 +45,42 @@ impl End {
         }
     }
 
-    /// Subscribes these filters from now on, and no others. What comes is handed on, and confirmed when the next one has it. Returns a filter for
+    /// Subscribes these filters from now on, and no others; with each comes how long what follows takes. What comes is handed on, and confirmed when the next one has it. Returns a filter for
     /// which there was no room, if there is one.
     pub(super) fn wish<N: Effects>(
         &mut self,
-        mut filters: BTreeSet<Box<str>>,
+        mut filters: BTreeMap<Box<str>, Span>,
         out: &mut Through<'_, N>,
     ) -> Option<Box<str>> {
-        self.wished.retain(|filter, number| {
-            let stays = filters.remove(filter);
-            if !stays {
-                self.endpoint.unsubscribe(*number, out);
+        // A filter whose way has changed is subscribed anew before it is let go, so that nothing ends.
+        let mut ended = Vec::new();
+        self.wished.retain(|filter, (number, onward)| {
+            let wanted = filters.get(filter).copied();
+            let stays = wanted == Some(*onward);
+            if stays {
+                filters.remove(filter);
+            } else {
+                ended.push(*number);
             }
             stays
         });
         let mut missed = None;
-        for filter in filters {
-            let needs = Needs { confirm: true, ..Needs::NONE };
+        for (filter, onward) in filters {
+            let needs = Needs { confirm: true, onward, link: self.link, ..Needs::NONE };
             let parsed = filter.parse().ok();
             match parsed.and_then(|parsed| self.endpoint.subscribe_with(&parsed, needs, out)) {
-                Some(number) => _ = self.wished.insert(filter, number),
+                Some(number) => _ = self.wished.insert(filter, (number, onward)),
                 None => missed = missed.or(Some(filter)),
             }
         }
+        ended.into_iter().for_each(|number| self.endpoint.unsubscribe(number, out));
         missed
     }
 
     /// The filter that has this number.
     pub(super) fn filter_of(&self, subscription: u32) -> &str {
         let mut wished = self.wished.iter();
-        wished.find(|(_, number)| **number == subscription).map_or("", |(filter, _)| filter)
+        wished.find(|(_, (number, _))| *number == subscription).map_or("", |(filter, _)| filter)
     }
 
     /// Publishes a stream for somebody else.
@@ -73,8 +90,21 @@ impl End {
         out: &mut Through<'_, N>,
     ) -> Result<u32, String> {
         let number = self.endpoint.carry(carried, out).map_err(|error| error.to_string())?;
-        self.carried.insert(number, carried.topic.into());
+        self.carried.insert(number, CarriedAs { topic: carried.topic.into(), crossing: carried.crossing });
         Ok(number)
+    }
+
+    /// What is known of its messages has changed.
+    pub(super) fn carry_by<N: Effects>(
+        &mut self,
+        publication: u32,
+        crossing: Crossing,
+        out: &mut Through<'_, N>,
+    ) {
+        if let Some(carried) = self.carried.get_mut(&publication) {
+            carried.crossing = crossing;
+            self.endpoint.carry_by(publication, crossing, out);
+        }
     }
 
     /// Ends that.
@@ -96,7 +126,7 @@ pub(super) struct Arrived {
 /// Something else that has come.
 pub(super) enum Event {
     Reigning(Reigning),
-    Interest { filter: Box<str>, wanted: bool },
+    Interest { filter: Box<str>, way: Option<Span> },
     Refused { publication: u32, why: String },
     Admitted { publication: u32 },
     Unwished { subscription: u32, why: String },
@@ -184,8 +214,9 @@ impl<N: Effects> Outputs for Through<'_, N> {
     }
 
     fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {
-        if let Frame::Interest { filter, wanted } = *frame {
-            self.heard.events.push(Event::Interest { filter: filter.into(), wanted });
+        if let Frame::Interest { filter, wanted, onward } = *frame {
+            let way = wanted.then_some(onward);
+            self.heard.events.push(Event::Interest { filter: filter.into(), way });
         }
     }
 }

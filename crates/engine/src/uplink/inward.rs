@@ -1,10 +1,12 @@
 //! What comes from other sites.
 
 use super::ends::{Arrived, End};
+use super::outward::wish_for;
+use super::ways::Next;
 use super::{Uplink, UplinkReporter, Which};
-use contract::{Mutant, TopicFilter};
+use contract::{Crossing, Mutant, Span, TopicFilter};
 use endpoint::{Carried, PublishError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::Effects;
 
 /// What comes: as what each stream is published at home.
@@ -27,6 +29,8 @@ struct Coming {
 struct Published {
     incarnation: u64,
     publication: u32,
+    /// What was known of its messages when they left the router.
+    before: Crossing,
 }
 
 impl Inward {
@@ -54,13 +58,13 @@ impl Inward {
 impl<R: UplinkReporter> Uplink<R> {
     /// What is wanted at home has changed: routers are asked for it.
     pub(super) fn wish_at_routers<N: Effects>(&mut self, net: &mut N) {
-        let mut wished = BTreeSet::new();
-        let local = |filter: &TopicFilter| !filter.as_str().starts_with('$');
-        for filter in self.wishes.within(&self.settings.want).filter(local) {
-            wished.insert(Box::from(format!("+/{}", filter.as_str())));
+        let mut wished = BTreeMap::new();
+        let local = |(filter, _): &(TopicFilter, Span)| !filter.as_str().starts_with('$');
+        for (filter, way) in self.wishes.within(&self.settings.want).filter(local) {
+            wish_for(&mut wished, &format!("+/{}", filter.as_str()), self.settings.near + way);
         }
         if Mutant::WantEverything.is_on() {
-            wished.insert("#".into());
+            wish_for(&mut wished, "#", Span::ZERO);
         }
         for router in 0..self.routers.len() {
             self.wish_at(Which::Router(router), wished.clone(), net);
@@ -129,7 +133,11 @@ impl<R: UplinkReporter> Uplink<R> {
         let key = self.inward.streams.get(&place)?.key.as_ref()?;
         let published = self.inward.published.get(key).filter(|known| Some(known.incarnation) == life);
         match published.map(|known| known.publication) {
-            Some(publication) => Some(publication),
+            Some(publication) => {
+                let key = key.clone();
+                self.follow_way_in(router, message.stream, &key, net);
+                Some(publication)
+            }
             None => self.publish_foreign(router, message, key.clone(), net),
         }
     }
@@ -159,6 +167,35 @@ impl<R: UplinkReporter> Uplink<R> {
         self.wishes.mean(topic) && self.settings.want.iter().any(|want| want.matches(topic))
     }
 
+    /// What is known of a stream's messages when they come home.
+    fn crossing_in(&mut self, router: usize, stream: u32, topic: &str) -> Option<Crossing> {
+        let account = self.routers.get(router)?.end.endpoint.stream(stream)?;
+        let (terms, before) = (*account.contract, account.crossing);
+        let onward = self.wishes.way_of(topic);
+        let (which, deadline) = (Which::Home, terms.deadline);
+        let retain = terms.retain.max(self.settings.retain);
+        Some(self.crossing_to(before, &Next { which, router, topic, deadline, retain, onward }))
+    }
+
+    /// Tells home what is known of a stream's messages when they come there, where the router has said something else of them.
+    fn follow_way_in<N: Effects>(
+        &mut self,
+        router: usize,
+        stream: u32,
+        key: &(Box<str>, Box<str>),
+        net: &mut N,
+    ) {
+        let account = self.routers.get(router).and_then(|router| router.end.endpoint.stream(stream));
+        let Some(now) = account.map(|account| account.crossing) else { return };
+        let differs = |published: &&mut Published| published.before != now;
+        let Some(published) = self.inward.published.get_mut(key).filter(differs) else { return };
+        published.before = now;
+        let publication = published.publication;
+        if let Some(crossing) = self.crossing_in(router, stream, &key.0) {
+            self.with_end(Which::Home, net, |home, out| home.carry_by(publication, crossing, out));
+        }
+    }
+
     /// Publishes a stream of another site at home.
     fn publish_foreign<N: Effects>(
         &mut self,
@@ -170,8 +207,9 @@ impl<R: UplinkReporter> Uplink<R> {
         if let Some(before) = self.inward.published.remove(&key) {
             self.with_end(Which::Home, net, |home, out| home.withdraw(before.publication, out));
         }
+        let crossing = self.crossing_in(router, message.stream, &key.0)?;
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
-        let incarnation = account.incarnation;
+        let (incarnation, before) = (account.incarnation, account.crossing);
         let contract = contract::Contract { link: contract::LinkClass::EDGE, ..*account.contract };
         let origin = account.origin.to_owned();
         let (topic, publisher) = (&*key.0, &*key.1);
@@ -182,11 +220,12 @@ impl<R: UplinkReporter> Uplink<R> {
             incarnation,
             first_seq: message.seq,
             contract,
-            retain: contract.retain,
+            retain: contract.retain.max(self.settings.retain),
+            crossing,
         };
         match self.with_end(Which::Home, net, |home, out| home.carry(&carried, out))? {
             Ok(publication) => {
-                self.inward.published.insert(key, Published { incarnation, publication });
+                self.inward.published.insert(key, Published { incarnation, publication, before });
                 Some(publication)
             }
             Err(why) => {

@@ -1,10 +1,11 @@
 //! What leaves the site.
 
 use super::ends::Arrived;
+use super::ways::Next;
 use super::{Uplink, UplinkReporter, Which};
-use contract::{Mutant, TopicFilter};
+use contract::{Contract, Crossing, Mutant, Span, TopicFilter};
 use endpoint::{Carried, PublishError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::Effects;
 
 /// What leaves: where each stream goes.
@@ -21,6 +22,8 @@ struct Sending {
     incarnation: u64,
     /// The router that carries it, and the publication there.
     there: Option<(usize, u32)>,
+    /// What was known of its messages when they left home.
+    before: Crossing,
     /// Whether it is one that may leave at all.
     leaves: bool,
 }
@@ -40,10 +43,16 @@ impl Outward {
     }
 }
 
+/// One more wish; of two for one filter the longer way counts.
+pub(super) fn wish_for(wished: &mut BTreeMap<Box<str>, Span>, filter: &str, onward: Span) {
+    let known = wished.entry(filter.into()).or_default();
+    *known = onward.max(*known);
+}
+
 impl<R: UplinkReporter> Uplink<R> {
     /// What others want of this site has changed, or who wants it: home is asked for it.
     pub(super) fn wish_at_home<N: Effects>(&mut self, net: &mut N) {
-        let mut wanted = BTreeSet::new();
+        let mut wanted = BTreeMap::new();
         let own: Option<TopicFilter> = format!("{}/#", self.settings.site).parse().ok();
         if self.carries
             && let Some(own) = own
@@ -51,11 +60,12 @@ impl<R: UplinkReporter> Uplink<R> {
             let below = self.settings.site.len() + 1;
             for router in &self.routers {
                 let ours = router.wishes.within(std::slice::from_ref(&own));
-                let at_home =
-                    ours.filter_map(|filter| filter.as_str().get(below..)?.parse::<TopicFilter>().ok());
-                for filter in at_home {
-                    let shared = self.settings.share.iter().filter_map(|share| share.common(&filter));
-                    wanted.extend(shared.map(|filter| Box::<str>::from(filter.as_str())));
+                for (filter, way) in ours {
+                    let at_home = filter.as_str().get(below..).and_then(|filter| filter.parse().ok());
+                    let Some(filter): Option<TopicFilter> = at_home else { continue };
+                    for shared in self.settings.share.iter().filter_map(|share| share.common(&filter)) {
+                        wish_for(&mut wanted, shared.as_str(), self.settings.far + way);
+                    }
                 }
             }
         }
@@ -85,6 +95,7 @@ impl<R: UplinkReporter> Uplink<R> {
             let now = sending.there.map(|(router, _)| router);
             let next = self.router_for(&sending.topic, now);
             if now == next {
+                self.tell_way_out(*stream, sending, net);
                 continue;
             }
             let before = sending.there.take();
@@ -124,13 +135,48 @@ impl<R: UplinkReporter> Uplink<R> {
         retained.into_iter().flatten().map(owned).collect()
     }
 
+    /// Tells a router what is known of a stream's messages when they come there, where that is something else than before.
+    fn tell_way_out<N: Effects>(&mut self, stream: u32, sending: &mut Sending, net: &mut N) {
+        let Some((router, publication)) = sending.there else { return };
+        let Some(account) = self.tap.endpoint.stream(stream) else { return };
+        let topic = format!("{}/{}", self.settings.site, account.topic);
+        let (terms, before) = (*account.contract, account.crossing);
+        sending.before = before;
+        let crossing = self.crossing_out(router, &topic, terms, before);
+        self.with_end(Which::Router(router), net, |end, out| end.carry_by(publication, crossing, out));
+    }
+
+    /// The same where home has said something else of them.
+    fn follow_way_out<N: Effects>(&mut self, stream: u32, net: &mut N) {
+        let now = self.tap.endpoint.stream(stream).map(|account| account.crossing);
+        let differs = |sending: &&mut Sending| Some(sending.before) != now;
+        if self.outward.streams.get_mut(&stream).filter(differs).is_none() {
+            return;
+        }
+        if let Some(mut sending) = self.outward.streams.remove(&stream) {
+            self.tell_way_out(stream, &mut sending, net);
+            self.outward.streams.insert(stream, sending);
+        }
+    }
+
+    /// What is known of a stream's messages when they come to a router.
+    fn crossing_out(&mut self, router: usize, topic: &str, terms: Contract, before: Crossing) -> Crossing {
+        let onward = self.routers.get(router).map_or(Span::ZERO, |router| router.wishes.way_of(topic));
+        let which = Which::Router(router);
+        let retain = terms.retain.max(self.settings.retain);
+        self.crossing_to(before, &Next { which, router, topic, deadline: terms.deadline, retain, onward })
+    }
+
     /// Asks a router to carry a stream of this site, from this number on.
     fn open<N: Effects>(&mut self, stream: u32, router: usize, first_seq: u64, net: &mut N) -> Option<u32> {
         let account = self.tap.endpoint.stream(stream)?;
+        let (terms, before) = (*account.contract, account.crossing);
+        let topic = format!("{}/{}", self.settings.site, account.topic);
+        let crossing = self.crossing_out(router, &topic, terms, before);
+        let account = self.tap.endpoint.stream(stream)?;
         let site = &self.settings.site;
-        let topic = format!("{site}/{}", account.topic);
         let publisher = format!("{}@{site}", account.publisher);
-        let contract = contract::Contract { link: self.settings.link, confirm: false, ..*account.contract };
+        let contract = Contract { link: self.settings.link, confirm: false, ..*account.contract };
         let carried = Carried {
             topic: &topic,
             publisher: &publisher,
@@ -139,6 +185,7 @@ impl<R: UplinkReporter> Uplink<R> {
             first_seq,
             contract,
             retain: contract.retain.max(self.settings.retain),
+            crossing,
         };
         match self.with_end(Which::Router(router), net, |end, out| end.carry(&carried, out))? {
             Ok(publication) => Some(publication),
@@ -166,6 +213,7 @@ impl<R: UplinkReporter> Uplink<R> {
             }
             _ => self.meet(message, net),
         };
+        self.follow_way_out(message.stream, net);
         let Some((router, publication)) = there else {
             return self.confirm_now(Which::Tap, message.confirmation, net);
         };
@@ -199,6 +247,7 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         let account = self.tap.endpoint.stream(message.stream)?;
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
+        let before = account.crossing;
         let shared = self.settings.share.iter().any(|share| share.matches(&topic));
         let own = account.origin.is_empty() || Mutant::CarryOn.is_on();
         let leaves = own && !topic.starts_with('$') && shared;
@@ -206,7 +255,9 @@ impl<R: UplinkReporter> Uplink<R> {
         let there =
             router.and_then(|router| Some((router, self.open(message.stream, router, message.seq, net)?)));
         if there.is_some() || !leaves {
-            self.outward.streams.insert(message.stream, Sending { topic, incarnation, there, leaves });
+            self.outward
+                .streams
+                .insert(message.stream, Sending { topic, incarnation, there, before, leaves });
         }
         there
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
 pub mod alone;
+pub mod edge;
 pub mod mqtt;
 mod place;
 mod port;

@@ -5,7 +5,7 @@ use crate::Trouble;
 use crate::log::Lines;
 use crate::users::read_password;
 use config::{BrokerAddress, Config, Login, SiteConfig};
-use contract::{Span, Time};
+use contract::{LinkClass, Span, Time};
 use engine::{RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView};
 use host::realtime::schedule;
 use host::tls::{Tls, server_name};
@@ -44,6 +44,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         reached: router.reached,
         clock_ahead_ns: router.clock.map(|(ahead, _)| ahead),
         clock_within_ns: router.clock.map(|(_, within)| within),
+        reckoned_ns: router.reckoned.0,
         wanted_elsewhere: router.wishes,
         outward: flow(router.outward),
         inward: flow(router.inward),
@@ -55,6 +56,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         wanted_here: view.wishes,
         routers: view.routers.into_iter().map(router).collect(),
         refused: view.refused.into_iter().map(refused).collect(),
+        unpromised: view.unpromised.into_iter().map(refused).collect(),
     }
 }
 
@@ -155,6 +157,9 @@ fn settings(config: &Config, site: &SiteConfig, beside: usize) -> Result<UplinkS
     settings.routers = site.routers.iter().map(router).collect();
     (settings.share, settings.want) = (site.share.clone(), site.want.clone());
     (settings.link, settings.retain) = (site.link, site.retain);
+    let way = |class| config.links.delay(class).map_or(Span::ZERO, |link| link.to_subscriber);
+    settings.near = way(LinkClass::EDGE).max(config.delays.publisher_to_broker);
+    settings.far = way(site.link);
     Ok(settings)
 }
 
@@ -198,6 +203,10 @@ impl UplinkReporter for Told {
             }
             UplinkNews::Refused { router, topic, why } => {
                 lines.warn(&format!("site {site}: {} does not carry `{topic}`: {why}", there(router)));
+            }
+            UplinkNews::Unpromised { router, topic, why } => {
+                let there = there(router);
+                lines.warn(&format!("site {site}: `{topic}` crosses without a promise of {there}: {why}"));
             }
             UplinkNews::Unwished { router, filter, why } => {
                 lines.warn(&format!("site {site}: {} is not asked for `{filter}`: {why}", there(router)));

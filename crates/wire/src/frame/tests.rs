@@ -1,8 +1,8 @@
 use super::*;
 use crate::load::{LevelStatus, OperatorStatus};
 use crate::status::{Concern, StreamStatus, TopicState};
-use crate::{Counters, Knowledge, Mark, Message, MessageFlags, Outbox, StoreState};
-use contract::{LinkClass, Loss, OperatorCounters};
+use crate::{Counters, Knowledge, Mark, Message, MessageFlags, Outbox, PROTOCOL_VERSION, StoreState};
+use contract::{Crossing, LinkClass, Loss, OperatorCounters};
 use proptest::prelude::*;
 
 fn any_contract() -> impl Strategy<Value = Contract> {
@@ -92,12 +92,13 @@ proptest! {
     #[test]
     fn subscriptions_and_announcements_round_trip(
         stream in any::<u32>(), incarnation in any::<u64>(), next_seq in any::<u64>(), contract in any_contract(),
-        topic in "\\PC{0,60}", name in "\\PC{0,30}", flag in any::<bool>(),
+        topic in "\\PC{0,60}", name in "\\PC{0,30}", flag in any::<bool>(), age in 0..i64::MAX,
     ) {
-        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, class: next_seq as u16, topic: &topic, publisher: &name, origin: &name }))?;
-        round_trip(Frame::Carry(Carry { stream, incarnation, first_seq: next_seq, contract, topic: &topic, publisher: &name, origin: &name }))?;
-        round_trip(Frame::Interest { wanted: flag, filter: &topic })?;
-        round_trip(Frame::Subscribe { number: stream, needs: Needs::NONE, filter: &topic })?;
+        let crossing = Crossing { age: Span(age), retain: (age % 9) as u32, within: Span(age / 2), promised: flag };
+        round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, class: next_seq as u16, topic: &topic, publisher: &name, origin: &name, crossing }))?;
+        round_trip(Frame::Carry(Carry { stream, incarnation, first_seq: next_seq, contract, topic: &topic, publisher: &name, origin: &name, crossing }))?;
+        round_trip(Frame::Interest { wanted: flag, onward: crossing.age, filter: &topic })?;
+        round_trip(Frame::Subscribe { number: stream, needs: Needs { onward: crossing.age, ..Needs::NONE }, filter: &topic })?;
         round_trip(Frame::Subscribed { number: stream, admitted: flag, reigns: !flag, text: &topic })?;
         round_trip(Frame::Unsubscribe { number: stream })?;
         round_trip(Frame::Session { incarnation, present: flag, needs: Needs::NONE, client: &name, filter: &topic })?;
@@ -219,9 +220,9 @@ fn a_stranger_and_another_version_are_told_apart() {
     assert_eq!(decode(&raw(kind::HELLO, b"GET / HTTP/1.1\r\n")), Err(WireError::NotVerge));
     let mut hello = Vec::new();
     hello.extend_from_slice(&MAGIC);
-    hello.extend_from_slice(&9_u16.to_le_bytes());
+    hello.extend_from_slice(&(PROTOCOL_VERSION + 1).to_le_bytes());
     let refused = decode(&raw(kind::HELLO, &hello)).unwrap_err();
-    assert_eq!(refused, WireError::Version(9));
+    assert_eq!(refused, WireError::Version(PROTOCOL_VERSION + 1));
     assert!(refused.to_string().contains("same release"));
 }
 
@@ -316,6 +317,7 @@ fn sample() -> Vec<u8> {
         topic: "t/1",
         publisher: "p",
         origin: "",
+        crossing: contract::Crossing::NONE,
     };
     let session =
         Frame::Session { incarnation: 1, present: true, needs: Needs::NONE, client: "s", filter: "#" };

@@ -47,7 +47,7 @@ fn topics_that_are_carried_get_their_new_contract_with_all_that_waits() {
         let changed = broker.change_topics(NOW, vec![rule("a/#", after)], &mut out).unwrap();
         assert_eq!(changed, [Changed { topic: "a/1".into(), before, after }]);
         let (stream, topic) = broker.flow.store.table.pair(StreamId(0)).unwrap();
-        assert_eq!((topic.contract, topic.plan), (after, broker.promises.admission.plan(&after).unwrap()));
+        assert_eq!((topic.contract, topic.plan), (after, broker.promises.admission.plan(after).unwrap()));
         assert!(stream.ring.is_reserved() && stream.ring.slots() >= 11 && stream.ring.payload_max() >= 300);
         let there: Vec<&[u8]> = stream
             .ring
@@ -160,7 +160,7 @@ fn a_topic_that_was_copied_goes_on_being_copied_where_its_publisher_retains_more
     let before = broker.flow.store.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(before.replicate);
     let after = copied.retain(9).deadline(Span::millis(30));
-    assert!(!broker.promises.admission.plan(&after).unwrap().replicate);
+    assert!(!broker.promises.admission.plan(after).unwrap().replicate);
     broker.change_topics(NOW, vec![rule("a", after)], &mut out).unwrap();
     let plan = broker.flow.store.table.pair(StreamId(0)).unwrap().1.plan;
     assert!(
@@ -227,7 +227,7 @@ fn a_new_backup_takes_no_marks_from_messages_that_are_not_copied_any_more() {
 fn a_change_that_needs_no_more_room_is_taken_although_there_was_too_little_before() {
     let (mut broker, mut out) = carrying(&["a"], fast().retain(30));
     let (stream, topic) = broker.flow.store.table.pair(StreamId(0)).unwrap();
-    let slots = broker.ring_slots(&topic.contract, &topic.plan, topic.processing);
+    let slots = broker.ring_slots(topic.planned(), &topic.plan, topic.processing);
     assert!(slots > 4 && stream.ring.slots() >= slots);
     broker.settings.limits.ring_slots_max = slots - 2;
     let after = Contract { priority: 7, ..fast().retain(30) };

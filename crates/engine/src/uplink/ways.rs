@@ -1,0 +1,119 @@
+//! Whether the whole way keeps the contract of a stream that crosses, and how old its messages are at most where they come next.
+//!
+//! The problem: the deadline is that of the whole way, and each broker of it knows its own part. The idea: what lies behind a broker comes
+//! with what is wanted, the longest of it ([`super::wishes`]); what lies before it comes with the stream ([`Crossing`]). Between the two an
+//! uplink adds the links that it knows, and compares with the deadline. What cannot be kept crosses without a promise, when there is
+//! time, and that is said; so is what the next broker would not promise.
+//!
+//! Source: `contract/path.rs`; `docs/decisions/0040`.
+
+use super::{Uplink, UplinkNews, UplinkReporter, Which, router_name};
+use contract::{Crossing, Mutant, Span};
+use std::collections::BTreeMap;
+use wire::Effects;
+
+/// Streams of which it is remembered why they cross without a promise.
+const UNPROMISED_MAX: usize = 1_024;
+
+/// Streams that cross without a promise: where they are published, the topic there, and why.
+#[derive(Default)]
+pub(super) struct Unpromised(BTreeMap<(Which, Box<str>), Why>);
+
+struct Why {
+    text: Box<str>,
+    /// Whether the next broker has refused to promise it, so that it is not asked again.
+    refused: bool,
+}
+
+impl Unpromised {
+    fn is_refused(&self, which: Which, topic: &str) -> bool {
+        self.0.get(&(which, topic.into())).is_some_and(|why| why.refused)
+    }
+
+    /// Everything: where, the topic, and why.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Which, &str, &str)> {
+        self.0.iter().map(|((which, topic), why)| (*which, &**topic, &*why.text))
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The next broker on the way of a stream.
+pub(super) struct Next<'a> {
+    pub(super) which: Which,
+    /// The router on this part of the way, whichever side of it.
+    pub(super) router: usize,
+    /// What the topic is called there.
+    pub(super) topic: &'a str,
+    /// `D`.
+    pub(super) deadline: Span,
+    /// Messages that are kept here for that broker.
+    pub(super) retain: u32,
+    /// From when a message is there until the last who wants it has it.
+    pub(super) onward: Span,
+}
+
+impl<R: UplinkReporter> Uplink<R> {
+    /// What is known of a stream's messages when they come to the next broker, where this is known when they leave the one before.
+    pub(super) fn crossing_to(&mut self, before: Crossing, next: &Next<'_>) -> Crossing {
+        let links = self.settings.near + self.settings.far;
+        let clock = self.routers.get(next.router).and_then(|router| router.end.endpoint.clock());
+        let within = before.within + clock.map_or(Span::ZERO, |known| known.within);
+        let age = before.age + links;
+        let takes = age + next.onward;
+        let kept = takes <= next.deadline;
+        let refused = self.unpromised.is_refused(next.which, next.topic);
+        if before.promised && !kept {
+            let why = format!(
+                "the whole way may take {takes}, and its deadline is {}: {} until it leaves the broker before this uplink, {links} on the two \
+                 links here, {} behind them",
+                next.deadline, before.age, next.onward
+            );
+            self.unpromise(next.which, next.topic, &why, false);
+        } else if !refused {
+            self.unpromised.0.remove(&(next.which, next.topic.into()));
+        }
+        let age = if Mutant::ForgetAge.is_on() { Span::ZERO } else { age };
+        let retain = if Mutant::KeepLess.is_on() { next.retain + 4 } else { next.retain };
+        Crossing { age, retain, within, promised: before.promised && kept && !refused }
+    }
+
+    /// The next broker has refused a stream. Where it was asked for a promise, it is asked without. Returns whether that is so.
+    pub(super) fn ask_without_promise<N: Effects>(
+        &mut self,
+        which: Which,
+        publication: u32,
+        why: &str,
+        net: &mut N,
+    ) -> bool {
+        let Some(known) = self.get(which).and_then(|end| end.carried.get(&publication)) else { return false };
+        let (topic, crossing) = (known.topic.clone(), known.crossing);
+        if !crossing.promised {
+            return false;
+        }
+        if !Mutant::PromiseAnyway.is_on() {
+            self.unpromise(which, &topic, why, true);
+        }
+        let crossing = Crossing { promised: false, ..crossing };
+        self.with_end(which, net, |end, out| end.carry_by(publication, crossing, out));
+        true
+    }
+
+    /// Remembers why a stream crosses without a promise. That is told once for each reason.
+    fn unpromise(&mut self, which: Which, topic: &str, why: &str, refused: bool) {
+        let key = (which, Box::<str>::from(topic));
+        let known = self.unpromised.0.get(&key);
+        let is_news = known.is_none_or(|before| *before.text != *why);
+        if known.is_none() && self.unpromised.0.len() >= UNPROMISED_MAX {
+            return;
+        }
+        if is_news {
+            let router = router_name(&self.routers, which);
+            self.reporter.report(&UplinkNews::Unpromised { router, topic, why });
+        }
+        self.unpromised.0.insert(key, Why { text: why.into(), refused });
+    }
+}
