@@ -349,6 +349,8 @@ pub enum SiteCommand {
         #[arg(long)]
         wide: bool,
     },
+    /// Test whether the whole way to another site keeps the contracts of the file. Exit code 0 only if it does.
+    Check,
 }
 
 #[derive(Subcommand, Debug)]

@@ -181,7 +181,7 @@ keys! {
         SECURITY_PASSWORDS_REMEMBERED: usize = key("security.passwords_remembered", integer(0, 1_000_000), "16384", "Logins that are remembered as right, so that clients that connect again need not wait.");
         SECURITY_PASSWORD_MEMORY: Span = key("security.password_memory", duration(), "\"15min\"", "How long they are remembered.");
         SECURITY_PAIR_SECRET_FILE: Option<PathBuf> = key("security.pair_secret_file", path(), "\"\"", "A file with a secret of at least 16 bytes in its first line, the same on both brokers, by which they know each other. Required for a pair with security.users. It is sent as it is: put the link between the brokers on a network of its own.");
-        SITE_NAME: Option<String> = key("site.name", user(), "\"\"", "The name of this site, which no other site has. With it, and with [routers.*], the broker that reigns joins the site to others; see sites.md. Empty: the site stands alone.");
+        SITE_NAME: Option<String> = key("site.name", site(), "\"\"", "The name of this site, which no other site has. With it, and with [routers.*], the broker that reigns joins the site to others; see sites.md. Empty: the site stands alone.");
         SITE_SHARE: Vec<TopicFilter> = key("site.share", filters(), "[\"#\"]", "Topics that may leave the site. They do where another site wants them, and only then.");
         SITE_WANT: Vec<TopicFilter> = key("site.want", filters(), "[\"#\"]", "Topics of other sites that may come. They do where somebody here subscribes them.");
         SITE_USER: Option<String> = key("site.user", user(), "\"\"", "Who the uplink is at this site's own brokers, where they have users. It needs the rights to publish, subscribe and give contracts on what is shared and wanted, and `admin sites`.");

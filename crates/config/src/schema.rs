@@ -66,6 +66,8 @@ pub enum Kind {
     Path,
     /// The name of a user, or nothing.
     User,
+    /// The name of a site, or nothing.
+    Site,
     /// A list of names of keys.
     StoreKeys,
     /// How several values become one.
@@ -112,6 +114,7 @@ impl Kind {
             Kind::Sets => "list of sets, such as [{ inputs = [\"a\", \"b\"], within = \"5ms\" }]".to_owned(),
             Kind::Path => "path of a file".to_owned(),
             Kind::User => "name of a user, or \"\"".to_owned(),
+            Kind::Site => "name of a site, without spaces, `/`, `+`, `#`, `%`, `$`, or \"\"".to_owned(),
             Kind::StoreKeys => "list of names of keys, such as [\"pendulum/angle\", \"sensor/{0..99}\"]".to_owned(),
             Kind::Vote => {
                 "\"majority\", or \"median\", \"trimmed-mean\", \"weighted-mean\", \"min\" or \"max\" with \"f64\", \"i64\" or \

@@ -73,7 +73,10 @@ impl Understanding {
 
     pub(super) fn check_site(&mut self, config: &Config) {
         let Some(site) = &config.site else {
-            if let Some(name) = self.names(&keys::ROUTERS_ADDRESS).first() {
+            // A name that is none has been told.
+            let path = keys::SITE_NAME.path();
+            let is_bad = self.layers.values.contains_key(path) && !self.values.contains_key(path);
+            if let Some(name) = self.names(&keys::ROUTERS_ADDRESS).first().filter(|_| !is_bad) {
                 let source = self.source(&keys::ROUTERS_ADDRESS.path_of(name));
                 let message = format!("routers.{name} is given, and site.name is not");
                 self.problem(&source, message, "give this site a name: site.name = \"north\"".to_owned());

@@ -188,6 +188,10 @@ pub(crate) const fn user() -> Takes<Option<String>> {
     })
 }
 
+pub(crate) const fn site() -> Takes<Option<String>> {
+    Takes { kind: Kind::Site, ..user() }
+}
+
 pub(crate) const fn name() -> Takes<String> {
     takes(Kind::Name, |value| match value {
         Value::Word(word) => Some(word.clone()),

@@ -151,6 +151,11 @@ fn understand_span(kind: Kind, raw: &Raw) -> Result<Option<Span>, String> {
     }
 }
 
+/// Whether a text is the name of a user, or empty.
+fn is_user(text: &str) -> bool {
+    text.is_empty() || access::check_user_name(text).is_ok()
+}
+
 /// Understands a value, or says what is wrong with it and what to write.
 pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
     let expected = || format!("{raw} is not what this key takes: write a {}", kind.describe());
@@ -168,9 +173,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             understand_address(text).map(Value::Address)
         }
         (Kind::Path, Raw::Text(text)) => Ok(Value::Word(text.clone())),
-        (Kind::User, Raw::Text(text)) if text.is_empty() || access::check_user_name(text).is_ok() => {
-            Ok(Value::Word(text.clone()))
-        }
+        (Kind::User | Kind::Site, Raw::Text(text)) if is_user(text) => Ok(Value::Word(text.clone())),
         (Kind::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {
             Ok(Value::Word(text.clone()))
         }

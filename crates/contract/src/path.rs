@@ -34,6 +34,10 @@
 use crate::{Contract, Delays, Span};
 use std::fmt;
 
+/// Until what comes by other brokers comes by another one, where one dies that has no partner: that is noticed after a second at most. An upper
+/// bound, where the sites have another router.
+pub const REASSIGNED_WITHIN: Span = Span::millis(1_500);
+
 /// What happens when a hop's broker dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guard {

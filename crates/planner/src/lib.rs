@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod check;
+mod crossing;
 mod host;
 pub mod memory;
 pub mod names;
@@ -10,6 +11,7 @@ mod settings;
 mod study;
 
 pub use check::{Check, Operators, Topic, admit, check};
+pub use crossing::{Crossing, CrossingTopic, Part, crossing};
 pub use host::{Cost, Host, Measure};
 pub use rehearsal::{Answer, Refused, Rehearsal};
 pub use settings::{Identity, USUAL_PRIORITY, settings, staffing, supply};

@@ -2,6 +2,7 @@
 
 use crate::probe::{Live, Probe};
 use crate::server::{Shared, StatusSource, pages, serve};
+use crate::site::SiteSource;
 use broker::Snapshot;
 use std::io;
 use std::net::TcpListener;
@@ -25,7 +26,7 @@ pub struct Control {
     /// What `/api/v1/status` says.
     pub status: StatusSource,
     /// What `/api/v1/site` says, where this broker joins its site to others.
-    pub site: Option<StatusSource>,
+    pub site: Option<SiteSource>,
     /// What is done every so often. The data thread has as long to answer.
     pub beat: Option<(Duration, Beat)>,
 }

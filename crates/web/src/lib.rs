@@ -8,6 +8,7 @@ mod probe;
 mod process;
 mod readiness;
 mod server;
+mod site;
 
 pub use control::{Beat, Control};
 pub use exposition::Samples;
@@ -17,3 +18,4 @@ pub use probe::{Answers, Probe, probe};
 pub use process::ProcessUse;
 pub use readiness::{Reason, judge, to_json};
 pub use server::{CONNECTIONS_MAX, HEAD_BYTES_MAX, REQUEST_TIME, StatusSource};
+pub use site::{SITE_METRICS, SiteMetric, SiteSource};

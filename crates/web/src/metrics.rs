@@ -3,6 +3,7 @@
 use crate::exposition::{Samples, seconds};
 use crate::nodes::NODE_METRICS;
 use crate::process::ProcessUse;
+use crate::site::SITE_METRICS;
 use broker::{Failing, FailureCause, LATENCY_BUCKETS, Snapshot};
 use std::time::Duration;
 use wire::{Standing, StoreState};
@@ -742,6 +743,13 @@ pub fn page() -> String {
     );
     for metric in METRICS {
         write_row(&mut text, metric.name, metric.kind, metric.labels, metric.help);
+    }
+    text.push_str(
+        "\nA broker whose site is joined to others has these as well; `/api/v1/site` is the JSON of `verge site status` for it.\n\n\
+         | metric | type | labels | meaning |\n|---|---|---|---|\n",
+    );
+    for metric in SITE_METRICS {
+        write_row(&mut text, metric.name, metric.kind, metric.labels(), metric.help);
     }
     text.push_str("\nBuckets of histograms end at ");
     let ends: Vec<String> = LATENCY_BUCKETS.iter().map(ToString::to_string).collect();

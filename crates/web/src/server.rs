@@ -4,6 +4,7 @@ use crate::metrics::{Reading, render};
 use crate::probe::Live;
 use crate::process::ProcessUse;
 use crate::readiness::{Reason, judge, to_json};
+use crate::site::{self, SiteSource};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
@@ -40,7 +41,7 @@ pub type StatusSource = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 pub(crate) struct Shared {
     pub(crate) live: Mutex<Live>,
     pub(crate) status: StatusSource,
-    pub(crate) site: Option<StatusSource>,
+    pub(crate) site: Option<SiteSource>,
     /// One who asks for the status of the pair at a time.
     pub(crate) asking: Semaphore,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
 /// What a broker shows.
 pub(crate) fn pages(shared: Arc<Shared>) -> Router {
     let pages = routes(get(metrics), get(healthz), get(readyz), get(status));
-    pages.route("/api/v1/site", get(site)).with_state(shared)
+    pages.route("/api/v1/site", get(how_the_site_is)).with_state(shared)
 }
 
 /// Where whatever is watched shows itself.
@@ -151,7 +152,11 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
         return reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, body);
     };
     let answered_in = began.elapsed();
-    reply(StatusCode::OK, EXPOSITION, render(&Reading { snapshot, process: ProcessUse::now(), answered_in }))
+    let mut text = render(&Reading { snapshot, process: ProcessUse::now(), answered_in });
+    if let Some(report) = shared.site.as_deref().and_then(|source| source()) {
+        text += &site::render(&report);
+    }
+    reply(StatusCode::OK, EXPOSITION, text)
 }
 
 async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
@@ -178,10 +183,16 @@ pub(crate) fn readiness(reasons: &[Reason], query: Option<String>) -> Response {
     reply(code, JSON, to_json(reasons))
 }
 
-async fn site(State(shared): State<Arc<Shared>>) -> Response {
+async fn how_the_site_is(State(shared): State<Arc<Shared>>) -> Response {
     match shared.site.as_deref().map(|source| source()) {
-        Some(Ok(body)) => reply(StatusCode::OK, JSON, body),
-        Some(Err(text)) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, text + "\n"),
+        Some(Some(report)) => match serde_json::to_string_pretty(&report) {
+            Ok(body) => reply(StatusCode::OK, JSON, body + "\n"),
+            Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+        },
+        Some(None) => {
+            let body = "the uplink has not begun yet\n".to_owned();
+            reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, body)
+        }
         None => {
             let body = "this broker joins no site to others: site.name is not given\n".to_owned();
             reply(StatusCode::NOT_FOUND, TEXT, body)
@@ -202,6 +213,6 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 async fn unknown() -> Response {
-    let body = "there is /metrics, /healthz, /readyz and /api/v1/status\n".to_owned();
+    let body = "there is /metrics, /healthz, /readyz, /api/v1/status and, where a site is joined to others, /api/v1/site\n".to_owned();
     reply(StatusCode::NOT_FOUND, TEXT, body)
 }

@@ -10,6 +10,7 @@ use crate::store::ids::{SessionId, TopicId};
 use crate::store::results::Processing;
 use crate::store::table::Topic;
 use crate::watch::events::Event;
+use contract::path::REASSIGNED_WITHIN;
 use contract::{
     AtHop, Contract, Crossing, Needs, Planned, Receivers, Span, StreamId, TopicFilter, invariant,
 };
@@ -79,10 +80,6 @@ impl OtherNeeds {
         meant.map(|((client, _), (filter, needs))| (client, filter, needs)).collect()
     }
 }
-
-/// Until what comes by other brokers comes by another one, where one dies that has no partner: that is noticed after a second at most. An upper
-/// bound, where the sites have another router.
-const REASSIGNED_WITHIN: Span = Span::millis(1_500);
 
 /// A contract where messages come by such ways: planned for the oldest of them and for whoever keeps fewest, and not promised where none is.
 /// Where there is no partner, they come by another broker when this one dies.

@@ -35,14 +35,58 @@ struct Row {
     report: Option<SiteReport>,
 }
 
+fn joins_nothing() -> Trouble {
+    let text = "this configuration joins no site to others: give it site.name and [routers.*], see sites.md";
+    Trouble(text.to_owned())
+}
+
+/// Shows what the way to another site takes, and whether it keeps the contracts of what may leave. Yes: it does.
+pub fn check(config: &Config, format: Format) -> Outcome {
+    let Some(answer) = planner::crossing(config) else { return Err(joins_nothing()) };
+    if format == Format::Json {
+        json(&answer)?;
+        return Ok(yes(answer.kept));
+    }
+    let mut way = table(&["part of the way", "at most ms", "key"], &[1]);
+    for part in &answer.way {
+        way.add_row([part.part.to_owned(), format!("{:.3}", part.at_most_ms), part.key.clone()]);
+    }
+    way.add_row(["together".to_owned(), format!("{:.3}", answer.takes_ms), String::new()]);
+    line(&way.to_string())?;
+    line("The other brokers of the way are taken to be configured as these are.\n")?;
+    if answer.topics.is_empty() {
+        line(
+            "No [[topic]] is of what may leave (site.share): contracts that publishers state are tested when they come.",
+        )?;
+        return Ok(yes(true));
+    }
+    let mut topics = table(
+        &["topics", "period ms", "deadline ms", "spare ms", "loss", "retain", "kept"],
+        &[1, 2, 3, 4, 5],
+    );
+    for topic in &answer.topics {
+        let [first, further] = topic.retain;
+        let kept = if topic.kept { coloured("yes", GREEN) } else { coloured("no", RED) };
+        topics.add_row([
+            topic.filter.clone(),
+            format!("{:.1}", topic.period_ms),
+            format!("{:.1}", topic.deadline_ms),
+            format!("{:.1}", topic.spare_ms),
+            topic.loss.clone(),
+            format!("{first}, then {further}"),
+            kept,
+        ]);
+    }
+    line(&topics.to_string())?;
+    for topic in answer.topics.iter().filter(|topic| !topic.kept) {
+        line(&format!("{} {}: {}", coloured("without a promise:", YELLOW), topic.filter, topic.reason))?;
+    }
+    Ok(yes(answer.kept))
+}
+
 /// Shows the uplinks of both brokers. Yes: one carries, reaches all routers, and carries everything that is wanted as its contracts say.
 pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
-    let Some(site) = &config.site else {
-        return Err(Trouble(
-            "this configuration joins no site to others: give it site.name and [routers.*], see sites.md"
-                .to_owned(),
-        ));
-    };
+    let Some(site) = &config.site else { return Err(joins_nothing()) };
     let rows: Vec<Row> = config.brokers.iter().map(ask).collect();
     let carrying = rows.iter().filter_map(|row| row.report.as_ref()).find(|report| report.carries);
     let whole = carrying.is_some_and(|report| {

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use verge::Standing;
-use web::{Answers, Beat, Control, StatusSource};
+use web::{Answers, Beat, Control, SiteSource};
 
 /// The time between two looks where no watchdog says how long it is.
 const BEAT: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub fn start(
         http,
         connections,
         status: Arc::new(move || status::as_json(&shown)),
-        site: uplink.map(|uplink| Arc::new(move || uplink.as_json()) as StatusSource),
+        site: uplink.map(|uplink| Arc::new(move || uplink.report()) as SiteSource),
         beat: notifier.is_connected().then(|| beat(notifier.clone())),
     };
     helpers.hire("control", move || control.run().map_err(|error| error.to_string()))?;

@@ -24,11 +24,9 @@ const PICTURE_EVERY: Span = Span::millis(200);
 pub struct Watch(Arc<Mutex<Option<SiteReport>>>);
 
 impl Watch {
-    /// As JSON.
-    pub fn as_json(&self) -> Result<String, String> {
-        let report = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let report = report.ok_or("the uplink has not begun yet")?;
-        serde_json::to_string_pretty(&report).map(|text| text + "\n").map_err(|error| error.to_string())
+    /// That; `None`: it has not begun yet.
+    pub fn report(&self) -> Option<SiteReport> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set(&self, report: SiteReport) {

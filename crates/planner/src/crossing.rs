@@ -1,0 +1,201 @@
+//! Whether contracts are kept across sites, as far as one site's configuration tells: the other brokers of the way are taken to be configured as
+//! this one is.
+
+use config::{Config, RouterAddress, SiteConfig, TopicFamily};
+use contract::path::{Guard, Hop, Path, PathRefusal, REASSIGNED_WITHIN};
+use contract::{LinkClass, Span};
+use serde::Serialize;
+
+/// The answer for what a configuration lets leave its site.
+#[derive(Serialize)]
+pub struct Crossing {
+    /// Whether all of it is kept.
+    pub kept: bool,
+    /// The parts of the way, in their order.
+    pub way: Vec<Part>,
+    /// What they take together, at most.
+    pub takes_ms: f64,
+    /// By family of topics.
+    pub topics: Vec<CrossingTopic>,
+}
+
+/// A part of the way.
+#[derive(Serialize)]
+pub struct Part {
+    /// What it is.
+    pub part: &'static str,
+    /// The key that says how long it takes.
+    pub key: String,
+    /// That, at most.
+    pub at_most_ms: f64,
+}
+
+/// The topics of one family.
+#[derive(Serialize)]
+pub struct CrossingTopic {
+    /// Its filter.
+    pub filter: String,
+    /// `T`.
+    pub period_ms: f64,
+    /// `D`.
+    pub deadline_ms: f64,
+    /// `L`.
+    pub loss: String,
+    /// `N` at the first broker, and at those that follow.
+    pub retain: [u32; 2],
+    /// What the deadline leaves over.
+    pub spare_ms: f64,
+    /// Whether the whole way keeps its contract.
+    pub kept: bool,
+    /// Why not, and what would do.
+    pub reason: String,
+}
+
+/// How the hops are called in a refusal.
+const HOPS: [&str; 3] = ["this site's broker", "the router", "the other site's broker"];
+
+/// Plans the way of every family of topics that may leave the site. `None`: the site is not joined to others.
+pub fn crossing(config: &Config) -> Option<Crossing> {
+    let site = config.site.as_ref()?;
+    let way = way(config, site);
+    let shared =
+        |family: &&TopicFamily| site.share.iter().any(|share| share.common(&family.rule.filter).is_some());
+    let topics: Vec<CrossingTopic> =
+        config.topics.iter().filter(shared).map(|family| topic(config, site, family)).collect();
+    let takes: f64 = way.iter().map(|part| part.at_most_ms).sum();
+    Some(Crossing { kept: topics.iter().all(|topic| topic.kept), way, takes_ms: takes, topics })
+}
+
+/// From this site's broker to the uplink beside it, and to a router.
+fn links(config: &Config, site: &SiteConfig) -> [Span; 2] {
+    let way = |class| config.links.delay(class).map_or(Span::ZERO, |link| link.to_subscriber);
+    [way(LinkClass::EDGE).max(config.delays.publisher_to_broker), way(site.link)]
+}
+
+fn way(config: &Config, site: &SiteConfig) -> Vec<Part> {
+    let [near, far] = links(config, site);
+    let (response, edge) = ("network.response", "link.edge.broker_to_subscriber");
+    let (class, beside) =
+        (format!("link.{}.broker_to_subscriber", site.link), "the larger of the first and the last");
+    let to_subscriber = config.links.delay(LinkClass::EDGE).map_or(Span::ZERO, |link| link.to_subscriber);
+    let parts: [(&str, &str, Span); 9] = [
+        ("publisher to its broker", "network.publisher_to_broker", config.delays.publisher_to_broker),
+        (HOPS[0], response, config.delays.response),
+        ("to the uplink beside it", beside, near),
+        ("to the router", &class, far),
+        (HOPS[1], response, config.delays.response),
+        ("to the other site's uplink", &class, far),
+        ("to the broker beside that", beside, near),
+        (HOPS[2], response, config.delays.response),
+        ("to its subscribers", edge, to_subscriber),
+    ];
+    let part = |(part, key, span): (&'static str, &str, Span)| Part {
+        part,
+        key: key.to_owned(),
+        at_most_ms: span.as_millis_f64(),
+    };
+    parts.into_iter().map(part).collect()
+}
+
+/// The same as hops. Where a site may have several routers, the one with the longest silence counts.
+fn path(config: &Config, site: &SiteConfig, retain: [u32; 2]) -> Path {
+    let [near, far] = links(config, site);
+    let pair = |failover| Guard::Pair { failover, broker_to_broker: config.delays.broker_to_broker };
+    let alone = site.routers.iter().any(|router: &RouterAddress| router.places.len() < 2);
+    let router =
+        if alone { Guard::Alone { reassigned: REASSIGNED_WITHIN } } else { pair(config.delays.failover) };
+    let hop = |link, guard, retain| Hop {
+        link,
+        link_least: Span::ZERO,
+        response: config.delays.response,
+        guard,
+        retain,
+    };
+    let first = hop(config.delays.publisher_to_broker, pair(config.delays.failover), retain[0]);
+    let last = hop(far + near, pair(config.delays.failover), retain[1]);
+    let to_subscriber = config.links.delay(LinkClass::EDGE).map_or(Span::ZERO, |link| link.to_subscriber);
+    Path { hops: vec![first, hop(near + far, router, retain[1]), last], to_subscriber }
+}
+
+fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTopic {
+    let contract = &family.rule.contract;
+    let retain = [contract.retain, contract.retain.max(site.retain)];
+    let path = path(config, site, retain);
+    let refusal = path.plan(contract).err();
+    let spare = contract.deadline - path.takes();
+    CrossingTopic {
+        filter: family.rule.filter.to_string(),
+        period_ms: contract.period.as_millis_f64(),
+        deadline_ms: contract.deadline.as_millis_f64(),
+        loss: contract.loss.to_string(),
+        retain,
+        spare_ms: spare.as_millis_f64(),
+        kept: refusal.is_none(),
+        reason: refusal.map_or(String::new(), |refusal| in_words(&refusal)),
+    }
+}
+
+fn in_words(refusal: &PathRefusal) -> String {
+    let name = |hop: usize| HOPS.get(hop).copied().unwrap_or_default();
+    match *refusal {
+        PathRefusal::TooLong { takes, slowest } => format!(
+            "the way takes up to {takes}, most of it with {} and the links to it: relax the deadline to that, or say what links and brokers really take",
+            name(slowest)
+        ),
+        PathRefusal::TooThin { hop: 0, short, retain } => format!(
+            "{}: what is sent again after its death comes {short} too late; retain = {retain} at least",
+            name(0)
+        ),
+        PathRefusal::TooThin { hop, short, retain } => format!(
+            "{}: what is sent again after its death comes {short} too late; uplink.retain = {retain} at least",
+            name(hop)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(more: &str) -> Crossing {
+        let text = "[brokers.a]\nclients = \"127.0.0.1:7571\"\npair = \"127.0.0.1:7573\"\nstart_as = \"primary\"\n\
+                    [brokers.b]\nclients = \"127.0.0.1:7572\"\npair = \"127.0.0.1:7574\"\nstart_as = \"backup\"\n\
+                    [site]\nname = \"north\"\nshare = [\"plant/#\"]\n[routers.r1]\naddress = \"r:7571\"\n"
+            .to_owned()
+            + more;
+        crossing(&config::testing::load("crossing", &text)).unwrap()
+    }
+
+    #[test]
+    fn parts_add_up_to_what_the_path_takes() {
+        let answer = answer(
+            "[[topic]]\nfilter = \"plant/a\"\nperiod = \"1s\"\ndeadline = \"60ms\"\nloss = \"unbounded\"\n",
+        );
+        assert!((answer.takes_ms - 59.0).abs() < 1e-9, "{}", answer.takes_ms);
+        assert!((answer.topics[0].spare_ms - 1.0).abs() < 1e-9 && answer.kept);
+    }
+
+    #[test]
+    fn what_stays_at_the_site_is_not_asked_for() {
+        let answer = answer("[[topic]]\nfilter = \"office/a\"\nperiod = \"10ms\"\n");
+        assert!(answer.topics.is_empty());
+    }
+
+    #[test]
+    fn what_would_do_does() {
+        let topic = |deadline: &str, retain: u64| {
+            format!(
+                "[[topic]]\nfilter = \"plant/a\"\nperiod = \"100ms\"\ndeadline = \"{deadline}\"\nretain = 2\n[uplink]\nretain = {retain}\n"
+            )
+        };
+        let short = answer(&topic("58ms", 20));
+        assert!(short.topics[0].reason.contains("the way takes up to 59ms"), "{}", short.topics[0].reason);
+        // A router that is alone: 1.5 s, and what is under way.
+        let thin = answer(&topic("100ms", 0));
+        let needed = thin.topics[0].reason.split("uplink.retain = ").nth(1).unwrap();
+        let needed: u64 = needed.split(' ').next().unwrap().parse().unwrap();
+        assert!((16..18).contains(&needed), "{needed}");
+        assert!(answer(&topic("100ms", needed)).kept);
+        assert!(!answer(&topic("100ms", needed - 1)).kept);
+    }
+}

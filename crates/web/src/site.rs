@@ -1,0 +1,201 @@
+//! What the uplink of a broker's site shows.
+
+use crate::exposition::Samples;
+use crate::metrics::{Kind, write_family};
+use report::{FlowReport, RouterReport, SiteReport};
+use std::sync::Arc;
+
+/// Says how the uplink is, as far as that is known already.
+pub type SiteSource = Arc<dyn Fn() -> Option<SiteReport> + Send + Sync>;
+
+/// One metric of an uplink.
+pub struct SiteMetric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// What it means.
+    pub help: &'static str,
+    figure: Figure,
+}
+
+/// Where a figure is in what is said of an uplink. Of routers there is something to say only where the uplink carries.
+#[derive(Clone, Copy)]
+enum Figure {
+    Site(fn(&SiteReport) -> u64),
+    Router(fn(&RouterReport) -> Option<f64>),
+    Flow(fn(&FlowReport) -> u64),
+}
+
+impl SiteMetric {
+    /// Its labels.
+    pub fn labels(&self) -> &'static [&'static str] {
+        match self.figure {
+            Figure::Site(_) => &[],
+            Figure::Router(_) => &["router"],
+            Figure::Flow(_) => &["router", "direction"],
+        }
+    }
+
+    fn collect(&self, report: &SiteReport, samples: &mut Samples<'_>) {
+        let routers = report.routers.iter().filter(|_| report.carries);
+        match self.figure {
+            Figure::Site(of) => samples.count(of(report)),
+            Figure::Router(of) => {
+                for router in routers {
+                    if let Some(value) = of(router) {
+                        samples.labelled_value(&[("router", &router.name)], value);
+                    }
+                }
+            }
+            Figure::Flow(of) => {
+                for router in routers {
+                    for (direction, flow) in [("out", &router.outward), ("in", &router.inward)] {
+                        samples.labelled(&[("router", &router.name), ("direction", direction)], of(flow));
+                    }
+                }
+            }
+        }
+    }
+}
+
+const fn metric(name: &'static str, kind: Kind, figure: Figure, help: &'static str) -> SiteMetric {
+    SiteMetric { name, kind, help, figure }
+}
+
+fn seconds(nanos: i64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+/// All metrics of uplinks.
+pub const SITE_METRICS: &[SiteMetric] = &[
+    metric(
+        "verge_site_carries",
+        Kind::Gauge,
+        Figure::Site(|site| site.carries.into()),
+        "1 if this broker's uplink carries between its site and others. One of a pair's does, that of the broker that reigns.",
+    ),
+    metric(
+        "verge_site_wanted_filters",
+        Kind::Gauge,
+        Figure::Site(|site| site.wanted_here as u64),
+        "Filters that are subscribed at this site.",
+    ),
+    metric(
+        "verge_site_refused_streams",
+        Kind::Gauge,
+        Figure::Site(|site| site.refused.len() as u64),
+        "Streams that are wanted elsewhere and not carried. `verge site status` says which and why.",
+    ),
+    metric(
+        "verge_site_unpromised_streams",
+        Kind::Gauge,
+        Figure::Site(|site| site.unpromised.len() as u64),
+        "Streams that cross without a promise, since the whole way does not keep their contracts. `verge site status` says which and why.",
+    ),
+    metric(
+        "verge_uplink_reached",
+        Kind::Gauge,
+        Figure::Router(|router| Some(if router.reached { 1.0 } else { 0.0 })),
+        "1 if the router is reached, and has a primary. Only where this uplink carries, as all that follow.",
+    ),
+    metric(
+        "verge_uplink_way_seconds",
+        Kind::Gauge,
+        Figure::Router(|router| router.clock_within_ns.map(seconds)),
+        "Half of the quickest way to the router and back. So exactly its clock is known; more than `verge_uplink_reckoned_seconds` is further away than planned.",
+    ),
+    metric(
+        "verge_uplink_reckoned_seconds",
+        Kind::Gauge,
+        Figure::Router(|router| Some(seconds(router.reckoned_ns))),
+        "How long the way to the router is reckoned to take at most.",
+    ),
+    metric(
+        "verge_uplink_wanted_filters",
+        Kind::Gauge,
+        Figure::Router(|router| Some(router.wanted_elsewhere as f64)),
+        "Filters that other sites subscribe there.",
+    ),
+    metric(
+        "verge_uplink_streams",
+        Kind::Gauge,
+        Figure::Flow(|flow| flow.streams as u64),
+        "Streams that cross by the router, out of the site or into it.",
+    ),
+    metric(
+        "verge_uplink_messages_total",
+        Kind::Counter,
+        Figure::Flow(|flow| flow.messages),
+        "Messages that crossed.",
+    ),
+    metric(
+        "verge_uplink_bytes_total",
+        Kind::Counter,
+        Figure::Flow(|flow| flow.bytes),
+        "Bytes of their payloads.",
+    ),
+    metric(
+        "verge_uplink_dropped_total",
+        Kind::Counter,
+        Figure::Flow(|flow| flow.dropped),
+        "Messages that were not handed on, since too much waited on the connection.",
+    ),
+];
+
+/// All of them in the text format.
+pub(crate) fn render(report: &SiteReport) -> String {
+    let mut out = String::new();
+    for metric in SITE_METRICS {
+        write_family(&mut out, metric.name, metric.kind, metric.help, |samples| {
+            metric.collect(report, samples);
+        });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(carries: bool) -> SiteReport {
+        let flow = FlowReport { streams: 2, messages: 30, bytes: 400, dropped: 1 };
+        SiteReport {
+            site: "north".to_owned(),
+            carries,
+            wanted_here: 3,
+            routers: vec![RouterReport {
+                name: "r1".to_owned(),
+                reached: true,
+                clock_ahead_ns: Some(-5),
+                clock_within_ns: Some(250_000),
+                reckoned_ns: 20_000_000,
+                wanted_elsewhere: 4,
+                outward: flow,
+                inward: FlowReport { messages: 7, ..flow },
+            }],
+            refused: Vec::new(),
+            unpromised: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_router_and_direction_has_its_samples() {
+        let text = render(&report(true));
+        for line in [
+            "verge_site_carries 1",
+            "verge_uplink_reached{router=\"r1\"} 1",
+            "verge_uplink_way_seconds{router=\"r1\"} 0.00025",
+            "verge_uplink_messages_total{router=\"r1\",direction=\"out\"} 30",
+            "verge_uplink_messages_total{router=\"r1\",direction=\"in\"} 7",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_uplink_that_stands_by_says_nothing_of_routers() {
+        let text = render(&report(false));
+        assert!(text.contains("verge_site_carries 0") && !text.contains("router="), "{text}");
+    }
+}
