@@ -31,6 +31,13 @@ pub struct SiteConfig {
     pub routers: Vec<RouterAddress>,
 }
 
+impl SiteConfig {
+    /// Whether there is one router, which has no partner: nothing crosses while it is away.
+    pub fn is_lonely(&self) -> bool {
+        matches!(&self.routers[..], [only] if only.places.len() < 2)
+    }
+}
+
 /// Who somebody is, and where the password is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Login {

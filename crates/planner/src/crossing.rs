@@ -3,7 +3,7 @@
 
 use config::{Config, RouterAddress, SiteConfig, TopicFamily};
 use contract::path::{Guard, Hop, Path, PathRefusal, REASSIGNED_WITHIN};
-use contract::{LinkClass, Span};
+use contract::{LinkClass, Loss, Span};
 use serde::Serialize;
 
 /// The answer for what a configuration lets leave its site.
@@ -53,6 +53,10 @@ pub struct CrossingTopic {
 
 /// How the hops are called in a refusal.
 const HOPS: [&str; 3] = ["this site's broker", "the router", "the other site's broker"];
+
+/// Where there is nothing to go by.
+const LONELY: &str =
+    "the only router is alone: what crosses while it is away is lost; give it a partner, or the sites another router";
 
 /// Plans the way of every family of topics that may leave the site. `None`: the site is not joined to others.
 pub fn crossing(config: &Config) -> Option<Crossing> {
@@ -121,7 +125,9 @@ fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTo
     let contract = &family.rule.contract;
     let retain = [contract.retain, contract.retain.max(site.retain)];
     let path = path(config, site, retain);
-    let refusal = path.plan(contract).err();
+    let refusal = path.plan(contract).err().map(|refusal| in_words(&refusal));
+    let lonely = site.is_lonely() && contract.loss != Loss::Unbounded;
+    let refusal = refusal.or_else(|| lonely.then(|| LONELY.to_owned()));
     let spare = contract.deadline - path.takes();
     CrossingTopic {
         filter: family.rule.filter.to_string(),
@@ -131,7 +137,7 @@ fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTo
         retain,
         spare_ms: spare.as_millis_f64(),
         kept: refusal.is_none(),
-        reason: refusal.map_or(String::new(), |refusal| in_words(&refusal)),
+        reason: refusal.unwrap_or_default(),
     }
 }
 
@@ -160,7 +166,7 @@ mod tests {
     fn answer(more: &str) -> Crossing {
         let text = "[brokers.a]\nclients = \"127.0.0.1:7571\"\npair = \"127.0.0.1:7573\"\nstart_as = \"primary\"\n\
                     [brokers.b]\nclients = \"127.0.0.1:7572\"\npair = \"127.0.0.1:7574\"\nstart_as = \"backup\"\n\
-                    [site]\nname = \"north\"\nshare = [\"plant/#\"]\n[routers.r1]\naddress = \"r:7571\"\n"
+                    [site]\nname = \"north\"\nshare = [\"plant/#\"]\n[routers.r1]\naddress = \"r:7571\"\n[routers.r2]\naddress = \"q:7571\"\n"
             .to_owned()
             + more;
         crossing(&config::testing::load("crossing", &text)).unwrap()
@@ -173,6 +179,22 @@ mod tests {
         );
         assert!((answer.takes_ms - 59.0).abs() < 1e-9, "{}", answer.takes_ms);
         assert!((answer.topics[0].spare_ms - 1.0).abs() < 1e-9 && answer.kept);
+    }
+
+    #[test]
+    fn one_router_alone_keeps_no_loss_number() {
+        let answer = |routers: &str, loss: &str| {
+            let text = format!(
+                "[brokers.a]\nclients = \"127.0.0.1:7571\"\npair = \"127.0.0.1:7573\"\nstart_as = \"primary\"\n\
+                 [site]\nname = \"north\"\n[uplink]\nretain = 90\n[routers.r1]\naddress = \"r:7571\"\n{routers}\
+                 [[topic]]\nfilter = \"plant/a\"\nperiod = \"100ms\"\nretain = 4\nloss = {loss}\n"
+            );
+            crossing(&config::testing::load("lonely", &text)).unwrap().kept
+        };
+        assert!(!answer("", "0"));
+        assert!(answer("", "\"unbounded\""));
+        assert!(answer("partner = \"r:7572\"\n", "0"));
+        assert!(answer("[routers.r2]\naddress = \"q:7571\"\n", "0"));
     }
 
     #[test]

@@ -68,6 +68,13 @@ pub fn start(
     let Some(site) = &config.site else { return Ok(None) };
     let beside = config.brokers.iter().position(|broker| broker.name == own.name).unwrap_or_default();
     let settings = settings(config, site, beside)?;
+    if site.is_lonely() {
+        let name = &site.routers[0].name;
+        lines.say(&format!(
+            "note: the router {name} is the only one, and alone: what crosses while it is away is lost, whatever contracts say. Give it a partner, or \
+             the sites another router"
+        ));
+    }
     let told = Told { lines: lines.clone(), site: site.name.clone() };
     let mut driver = Driver::new(Uplink::new(settings, now(), told), Vec::new())?;
     let at_home = home_places(config);
