@@ -398,6 +398,8 @@ impl Stream {
         let step = created.since(before.created);
         let in_order = before.created != Time::ZERO && step >= Span::ZERO;
         let too_fast = in_order && step < least_step && !contract.period.is_forever();
+        // Nor is it known more exactly than clocks of other sites are.
+        let too_fast = too_fast && step < least_step - self.record.crossing.within * 2;
         let created = if is_newest { created } else { before.created.max(created) };
         if !too_fast {
             self.set_times(Times { created, released: at });

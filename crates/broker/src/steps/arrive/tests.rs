@@ -1,6 +1,6 @@
 use crate::commands::register::Publisher;
 use crate::steps::process::tests::{Alone, NOW, broker};
-use contract::{Contract, Span};
+use contract::{Contract, Crossing, Span};
 use wire::{Message, MessageFlags};
 
 const PERIOD: Span = Span::millis(10);
@@ -8,8 +8,13 @@ const HALF: Span = Span::millis(5);
 
 /// How many of these messages came too fast; each is its number, and how long after the first it came and was created.
 fn too_fast(messages: impl IntoIterator<Item = (u64, Span, Span)>) -> u64 {
+    too_fast_by(Crossing::NONE, messages)
+}
+
+/// The same where they come by other brokers.
+fn too_fast_by(crossing: Crossing, messages: impl IntoIterator<Item = (u64, Span, Span)>) -> u64 {
     let (mut broker, mut out) = (broker(|_| ()), Alone::default());
-    let publisher = Publisher::new("p", 1);
+    let publisher = Publisher { crossing, ..Publisher::new("p", 1) };
     let contract = Contract::every(PERIOD).deadline(PERIOD * 2).retain(1).tolerate(100);
     let index = broker.take_stream(NOW, "t", contract, &publisher, true, &mut out);
     let index = index.unwrap_or_else(|denial| panic!("{}", denial.text));
@@ -30,6 +35,19 @@ fn a_clock_that_is_set_makes_nobody_too_fast() {
         });
         assert_eq!(too_fast(messages), 0, "set by {set}");
     }
+}
+
+/// Creation is turned from clock to clock, and after a failover another uplink knows another difference.
+#[test]
+fn what_clocks_of_sites_do_not_tell_makes_nobody_too_fast() {
+    let messages = |off: Span| {
+        (0..100)
+            .map(move |seq| (seq, PERIOD * seq, PERIOD * seq + if seq % 2 == 0 { off } else { Span::ZERO }))
+    };
+    let crossing = Crossing { within: Span::millis(2), ..Crossing::NONE };
+    assert_eq!(too_fast_by(crossing, messages(Span::millis(4))), 0);
+    assert_eq!(too_fast_by(crossing, messages(Span::millis(6))), 50);
+    assert_eq!(too_fast(messages(Span::millis(4))), 50);
 }
 
 #[test]
