@@ -56,6 +56,8 @@ pub enum Mutant {
     KeepLess,
     /// What is handed on counts as with the next broker when it leaves.
     TrustLinks,
+    /// What was retained is sent to a router that has begun anew before anybody has come back to it.
+    SendAtOnce,
     /// What the next broker does not promise crosses as if it did.
     PromiseAnyway,
     /// A publisher publishes although its contract was refused.

@@ -99,7 +99,7 @@ impl Endpoint {
         }
         publication.next_seq = publication.next_seq.max(seq.saturating_add(1));
         publication.retention.keep(seq, created, payload);
-        let Some((broker, link)) = primary else { return Ok(()) };
+        let Some((broker, link)) = primary.filter(|_| !publication.held) else { return Ok(()) };
         if out.backlog(link) > self.settings.limits.backlog_bytes {
             return Err(PublishError::Overloaded);
         }
@@ -111,6 +111,16 @@ impl Endpoint {
             out.send_message(link, MessageKind::Publish, &message);
         }
         Ok(())
+    }
+
+    /// A carried stream is only retained from now on; or it is sent again, and what is retained before it.
+    pub fn hold(&mut self, number: u32, held: bool, out: &mut impl Outputs) {
+        let slot = self.publications.get_mut(number as usize).and_then(Option::as_mut);
+        let Some(publication) = slot.filter(|publication| publication.held != held) else { return };
+        publication.held = held;
+        if !held {
+            (0..self.brokers.len()).for_each(|broker| self.catch_up_with(broker, number, out));
+        }
     }
 
     /// What has to be added to a time of our clock for that of a broker's.

@@ -119,6 +119,8 @@ pub(crate) struct Publication {
     pub(crate) asked: Option<Contract>,
     /// Whose it is, where it is somebody else's.
     pub(crate) carried: Option<Whose>,
+    /// It is retained and not sent, see [`crate::Endpoint::hold`].
+    pub(crate) held: bool,
     pub(crate) state: PublicationState,
     pub(crate) retention: Retention,
     pub(crate) next_seq: u64,
@@ -140,6 +142,7 @@ impl Publication {
             incarnation,
             asked,
             carried: None,
+            held: false,
             state: PublicationState::Waiting,
             retention: Retention::default(),
             next_seq: 0,
@@ -180,6 +183,9 @@ impl Publication {
         (succession, shift): (Option<u64>, Span),
         out: &mut impl Effects,
     ) {
+        if self.held {
+            return;
+        }
         let bit = 1 << broker;
         // Only who reigns judges, so whoever comes to reign is asked again until one has admitted. So is who has refused it
         // before another admitted it: it takes nothing under this number.

@@ -16,6 +16,7 @@
 
 mod ends;
 mod handing;
+mod holding;
 mod inward;
 mod outward;
 mod ways;
@@ -23,7 +24,8 @@ mod wishes;
 
 use crate::client_node::feed;
 use crate::node::Node;
-use contract::{LinkClass, Span, Time, TopicFilter};
+use contract::path::REASSIGNED_WITHIN;
+use contract::{Epoch, LinkClass, Span, Time, TopicFilter};
 use endpoint::{BROKERS_MAX, Endpoint, Limits, Reigning, Settings};
 use ends::{End, Event, Heard, Through};
 use inward::Inward;
@@ -283,6 +285,10 @@ struct Router {
     name: String,
     end: End,
     reached: bool,
+    /// The number of the reign in which it was reached last.
+    epoch: Option<Epoch>,
+    /// It knows nothing of sites yet, since it has begun anew: until then they may come back.
+    anew_until: Option<Time>,
     /// Why it was left last.
     why: String,
     /// What other sites want there.
@@ -319,6 +325,8 @@ impl<R: UplinkReporter> Uplink<R> {
                 now,
             ),
             reached: false,
+            epoch: None,
+            anew_until: None,
             why: String::new(),
             wishes: Wishes::default(),
             sent: Traffic::default(),
@@ -457,7 +465,9 @@ impl<R: UplinkReporter> Uplink<R> {
     fn hear<N: Effects>(&mut self, now: Time, which: Which, event: Event, net: &mut N) {
         match (event, which) {
             (Event::Reigning(reigning), Which::Home) => self.follow(now, reigning, net),
-            (Event::Reigning(reigning), Which::Router(router)) => self.hear_router(router, reigning, net),
+            (Event::Reigning(reigning), Which::Router(router)) => {
+                self.hear_router(now, router, reigning, net);
+            }
             (Event::Interest { filter, way }, Which::Home) => {
                 self.wants_anew.at_routers |= self.wishes.hear(&filter, way);
             }
@@ -466,6 +476,8 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.wants_anew.at_home |= there.wishes.hear(&filter, way);
                 // What waits there has somewhere to go from now on.
                 self.taps |= there.wishes.is_complete();
+                // What it has said again goes on, although it is no other thing than before.
+                self.wants_anew.at_home |= there.anew_until.is_some();
             }
             (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why, net),
             (Event::Admitted { publication }, _) => self.note_admission(which, publication),
@@ -530,6 +542,7 @@ impl<R: UplinkReporter> Uplink<R> {
             let end = End::new(settings, Some(self.settings.link), now);
             let Some(router) = self.routers.get_mut(place) else { continue };
             (router.end, router.reached, router.wishes) = (end, false, Wishes::default());
+            (router.epoch, router.anew_until) = (None, None);
         }
         self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
         self.home.awaited.clear();
@@ -542,12 +555,20 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// A router is reached, or is not any more.
-    fn hear_router<N: Effects>(&mut self, index: usize, reigning: Reigning, net: &mut N) {
+    fn hear_router<N: Effects>(&mut self, now: Time, index: usize, reigning: Reigning, net: &mut N) {
         let Some(router) = self.routers.get_mut(index) else { return };
         match reigning {
-            Reigning::Primary { .. } => {
+            Reigning::Primary { reign, .. } => {
                 router.wishes.ask();
                 router.why.clear();
+                let knows = router.epoch.is_none_or(|before| reign.epoch > before);
+                router.epoch = Some(reign.epoch);
+                router.anew_until = (!knows).then(|| now + REASSIGNED_WITHIN);
+                match knows {
+                    true => self.release_all(index, net),
+                    false => router.wishes.linger(),
+                }
+                let Some(router) = self.routers.get_mut(index) else { return };
                 if !std::mem::replace(&mut router.reached, true) {
                     self.reporter.report(&UplinkNews::Reached { router: &router.name });
                     self.move_streams(net);
@@ -556,6 +577,7 @@ impl<R: UplinkReporter> Uplink<R> {
             Reigning::Nobody => {
                 router.reached = false;
                 self.reporter.report(&UplinkNews::Unreached { router: &router.name, why: "" });
+                self.hold_all(index, net);
                 self.move_streams(net);
             }
         }
@@ -681,10 +703,12 @@ impl<R: UplinkReporter> Node for Uplink<R> {
                 self.with(now, which, net, |endpoint, out| endpoint.handle_timeout(now, out));
             }
         }
+        self.wait_no_longer(now, net);
     }
 
     fn next_deadline(&self) -> Time {
         let ends = self.all().filter(|which| self.is_in_use(*which)).filter_map(|which| self.get(which));
-        ends.map(|end| end.endpoint.next_deadline()).min().unwrap_or(Time::NEVER)
+        let waits = self.routers.iter().filter_map(|router| router.anew_until);
+        ends.map(|end| end.endpoint.next_deadline()).chain(waits).min().unwrap_or(Time::NEVER)
     }
 }

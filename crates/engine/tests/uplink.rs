@@ -571,3 +571,12 @@ fn what_a_subscriber_needs_and_the_way_does_not_keep_is_refused_to_it() {
         assert!(answers.iter().all(|answer| answer.is_ok() == admitted), "{answers:?}");
     }
 }
+
+/// What is sent again to a router that has begun anew waits until the receiving site has come back to it.
+#[test]
+fn the_only_router_may_die_whole_where_retention_covers_its_absence() {
+    for away in [50, 300, 700] {
+        let (came, published) = world::lonely::lose_the_only_router(away);
+        assert_eq!(came, (0..published).collect::<Vec<_>>(), "{away}");
+    }
+}

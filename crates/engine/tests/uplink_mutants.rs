@@ -35,3 +35,11 @@ fn every_mutant_of_promises_is_noticed() {
         assert!(noticed.contains("in a row"), "{mutant:?}: {noticed}");
     }
 }
+
+#[test]
+fn who_sends_at_once_to_a_router_that_has_begun_anew_is_noticed() {
+    Mutant::switch(Some(Mutant::SendAtOnce));
+    let (came, published) = world::lonely::lose_the_only_router(300);
+    Mutant::switch(None);
+    assert!((came.len() as u64) < published);
+}

@@ -55,7 +55,7 @@ pub struct CrossingTopic {
 const HOPS: [&str; 3] = ["this site's broker", "the router", "the other site's broker"];
 
 /// Where there is nothing to go by.
-const LONELY: &str = "the only router is alone: what crosses while it is away is lost; give it a partner, or the sites another router";
+const LONELY: &str = "the only router is alone: what it misses while it is away is kept only as far as uplink.retain goes; give it a partner, or the sites another router";
 
 /// Plans the way of every family of topics that may leave the site. `None`: the site is not joined to others.
 pub fn crossing(config: &Config) -> Option<Crossing> {

@@ -2,7 +2,7 @@
 
 use super::ends::Arrived;
 use super::ways::Next;
-use super::{Uplink, UplinkReporter, Which};
+use super::{Router, Uplink, UplinkReporter, Which};
 use contract::{Contract, Crossing, Mutant, Span, TopicFilter};
 use endpoint::{Carried, PublishError};
 use std::collections::BTreeMap;
@@ -32,6 +32,12 @@ impl Outward {
     /// The router to which a stream goes.
     pub(super) fn router_of(&self, stream: u32) -> Option<usize> {
         Some(self.streams.get(&stream)?.there?.0)
+    }
+
+    /// The publications of what goes to a router.
+    pub(super) fn publications_at(&self, router: usize) -> Vec<u32> {
+        let there = self.streams.values().filter_map(|sending| sending.there);
+        there.filter(|(at, _)| *at == router).map(|(_, publication)| publication).collect()
     }
 
     /// Streams that go to a router.
@@ -73,16 +79,19 @@ impl<R: UplinkReporter> Uplink<R> {
         self.move_streams(net);
     }
 
-    /// The router that is to carry a topic: of those that are reached and want it, the one for it; none, where `now` wants it and is just away.
+    /// The router that is to carry a topic: of those that are reached and want it, the one for it; none, where `now` wants it and is just away,
+    /// or has wanted it and has begun anew.
     fn router_for(&self, topic: &str, now: Option<usize>) -> Option<usize> {
         let name = format!("{}/{topic}", self.settings.site);
-        let wants = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
-        let reached = (0..self.routers.len())
-            .filter(|index| self.routers.get(*index).is_some_and(|router| router.reached) && wants(index));
-        let names = reached.filter_map(|index| self.routers.get(index).map(|router| router.name.as_str()));
-        let best = federation::carrier(&name, names);
+        let wants = |router: &Router| match router.anew_until {
+            Some(_) => router.wishes.mean_surely(&name),
+            None => router.wishes.mean(&name),
+        };
+        let reached = self.routers.iter().filter(|router| router.reached && wants(router));
+        let best = federation::carrier(&name, reached.map(|router| router.name.as_str()));
         let best = best.and_then(|best| self.routers.iter().position(|router| router.name == best));
-        best.or(now.filter(wants))
+        let waits = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
+        best.or(now.filter(waits))
     }
 
     /// Streams go where they are wanted now.
@@ -125,6 +134,11 @@ impl<R: UplinkReporter> Uplink<R> {
         // What nobody wants any more begins anew when somebody does.
         streams.retain(|_, sending| sending.there.is_some() || !sending.leaves);
         self.outward.streams = streams;
+        for router in 0..self.routers.len() {
+            if self.routers.get(router).is_some_and(|router| router.anew_until.is_some()) {
+                self.release(router, net);
+            }
+        }
     }
 
     /// What is retained of a publication at a router.

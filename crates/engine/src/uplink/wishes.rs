@@ -13,7 +13,11 @@ pub(super) struct Wishes {
     filters: BTreeMap<Box<str>, (bool, Span)>,
     /// The ways, to find those of a topic.
     index: Filters<Vec<Span>>,
-    /// Whether everything has been told since it was last asked.
+    /// Those that have been told since it was last asked.
+    told: Filters<Vec<()>>,
+    /// Whether those that are not told again stay for a while.
+    lingers: bool,
+    /// Whether everything has been told since then.
     complete: bool,
 }
 
@@ -30,7 +34,31 @@ impl Wishes {
     /// A broker is asked anew.
     pub(super) fn ask(&mut self) {
         self.complete = false;
+        self.told = Filters::default();
         self.filters.values_mut().for_each(|(told, _)| *told = false);
+    }
+
+    /// What is not told again is forgotten later, when [`Wishes::forget_untold`] is called: whoever wants it may be on the way back.
+    pub(super) fn linger(&mut self) {
+        self.lingers = true;
+    }
+
+    /// Forgets what has not been told since it was last asked. Returns whether that is anything.
+    pub(super) fn forget_untold(&mut self) -> bool {
+        self.lingers = false;
+        let (before, index) = (self.filters.len(), &mut self.index);
+        self.filters.retain(|filter, (told, _)| {
+            if !*told {
+                index.change(filter, Vec::clear);
+            }
+            *told
+        });
+        self.filters.len() != before
+    }
+
+    /// Whether one that has been told since it was last asked means a topic.
+    pub(super) fn mean_surely(&self, topic: &str) -> bool {
+        self.told.find(topic, &mut |_, _| true)
     }
 
     /// It has told something: a filter and the way to whoever wants it, or by an empty one that this was all. Returns whether anything else is
@@ -39,19 +67,13 @@ impl Wishes {
         let before = self.filters.len();
         if filter.is_empty() {
             self.complete = true;
-            let index = &mut self.index;
-            self.filters.retain(|filter, (told, _)| {
-                if !*told {
-                    index.change(filter, Vec::clear);
-                }
-                *told
-            });
-            return self.filters.len() != before;
+            return !self.lingers && self.forget_untold();
         }
         let known = self.filters.get(filter).copied();
         let Some(way) = way else {
             self.filters.remove(filter);
             self.index.change(filter, Vec::clear);
+            self.told.change(filter, Vec::clear);
             return known.is_some();
         };
         if filter.parse::<TopicFilter>().is_err() || (before >= WISHES_MAX && known.is_none()) {
@@ -61,6 +83,7 @@ impl Wishes {
         let longest = known.filter(|(told, _)| *told).map_or(way, |(_, before)| way.max(before));
         self.filters.insert(filter.into(), (true, longest));
         self.index.change(filter, |known| *known = vec![longest]);
+        self.told.change(filter, |told| *told = vec![()]);
         known.is_none_or(|(_, before)| before != longest)
     }
 

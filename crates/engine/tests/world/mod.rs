@@ -5,6 +5,7 @@
 
 pub mod alone;
 pub mod edge;
+pub mod lonely;
 pub mod mqtt;
 mod place;
 mod port;
