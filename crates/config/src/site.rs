@@ -1,7 +1,7 @@
 //! How a site is joined to others.
 
 use super::{Config, Understanding, keys};
-use contract::{LinkClass, TopicFilter};
+use contract::{LinkClass, Span, TopicFilter};
 use host::Place;
 use std::path::PathBuf;
 
@@ -35,6 +35,18 @@ impl SiteConfig {
     /// Whether there is one router, which has no partner: nothing crosses while it is away.
     pub fn is_lonely(&self) -> bool {
         matches!(&self.routers[..], [only] if only.places.len() < 2)
+    }
+}
+
+impl Config {
+    /// How long the way to subscribers of a link class is reckoned to take; nothing where it is not configured, which is refused for what is.
+    pub fn way(&self, class: LinkClass) -> Span {
+        self.links.delay(class).map_or(Span::ZERO, |link| link.to_subscriber)
+    }
+
+    /// How long the ways of a site's uplink are reckoned to take at most: from its broker to it and back, and to a router and back.
+    pub fn ways(&self, site: &SiteConfig) -> [Span; 2] {
+        [self.way(LinkClass::EDGE).max(self.delays.publisher_to_broker), self.way(site.link)]
     }
 }
 

@@ -128,11 +128,10 @@ impl Links {
         for needs in needs {
             let own = needs.of(contract);
             let way = way(own.link)?;
-            let left = if own.deadline.is_forever() { Span::FOREVER } else { own.deadline - way };
-            let in_time = if left.is_forever() { left } else { left - needs.onward };
+            let left = own.deadline - way;
             spare = spare.min(match needs.onward {
                 Span::ZERO => left,
-                _ if own.loss == Loss::Unbounded => in_time.max(by_response),
+                _ if own.loss == Loss::Unbounded => (left - needs.onward).max(by_response),
                 _ => by_response,
             });
             loss = loss.min(own.loss);

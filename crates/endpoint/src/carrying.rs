@@ -61,20 +61,20 @@ impl Endpoint {
     /// retained is sent again. Nothing where it is as before.
     pub fn carry_by(&mut self, number: u32, crossing: Crossing, out: &mut impl Outputs) {
         let slot = self.publications.get_mut(number as usize).and_then(Option::as_mut);
-        let Some((publication, whose)) = slot.and_then(|publication| {
-            let whose = publication.carried.take()?;
-            Some((publication, whose))
-        }) else {
-            return;
-        };
-        let before = whose.crossing;
-        publication.carried = Some(Whose { crossing, ..whose });
-        if before == crossing {
+        let Some(publication) = slot else { return };
+        let Some(whose) = &mut publication.carried else { return };
+        if std::mem::replace(&mut whose.crossing, crossing) == crossing {
             return;
         }
         publication.state = PublicationState::Waiting;
         (publication.registered, publication.declined, publication.resent) = (0, 0, 0);
         (0..self.brokers.len()).for_each(|broker| self.catch_up_with(broker, number, out));
+    }
+
+    /// The topic of a stream that is published for somebody else, as it is called there, and what the brokers were told of its messages.
+    pub fn carried(&self, number: u32) -> Option<(&str, Crossing)> {
+        let publication = self.publications.get(number as usize)?.as_ref()?;
+        Some((&publication.topic, publication.carried.as_ref()?.crossing))
     }
 
     /// Publishes a message under the number that its publisher gave it, created when our clock showed `created`. It is retained as the

@@ -26,7 +26,7 @@ use crate::client_node::feed;
 use crate::node::Node;
 use contract::path::REASSIGNED_WITHIN;
 use contract::{Epoch, LinkClass, Span, Time, TopicFilter};
-use endpoint::{BROKERS_MAX, Endpoint, Limits, Reigning, Settings};
+use endpoint::{BROKERS_MAX, Endpoint, Limits, PublishError, Reigning, Settings};
 use ends::{End, Event, Heard, Through};
 use inward::Inward;
 use outward::Outward;
@@ -208,6 +208,21 @@ pub struct Traffic {
     pub bytes: u64,
     /// Messages that could not be handed on, since too much waits on the connection.
     pub dropped: u64,
+}
+
+impl Traffic {
+    /// A message of so many bytes has been given to an endpoint, or not.
+    fn count(&mut self, sent: Option<&Result<(), PublishError>>, bytes: usize) {
+        match sent {
+            Some(Ok(())) => {
+                self.messages += 1;
+                self.bytes += bytes as u64;
+            }
+            Some(Err(PublishError::Overloaded)) => self.dropped += 1,
+            // That has been told.
+            _ => {}
+        }
+    }
 }
 
 /// A router as it is seen from a site.
@@ -469,15 +484,16 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.hear_router(now, router, reigning, net);
             }
             (Event::Interest { filter, way }, Which::Home) => {
-                self.wants_anew.at_routers |= self.wishes.hear(&filter, way);
+                self.wants_anew.at_routers |= self.wishes.hear(&filter, way, false);
             }
             (Event::Interest { filter, way }, Which::Router(router)) => {
                 let Some(there) = self.routers.get_mut(router) else { return };
-                self.wants_anew.at_home |= there.wishes.hear(&filter, way);
+                let anew = there.anew_until.is_some();
+                self.wants_anew.at_home |= there.wishes.hear(&filter, way, anew);
                 // What waits there has somewhere to go from now on.
                 self.taps |= there.wishes.is_complete();
                 // What it has said again goes on, although it is no other thing than before.
-                self.wants_anew.at_home |= there.anew_until.is_some();
+                self.wants_anew.at_home |= anew;
             }
             (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why, net),
             (Event::Admitted { publication }, _) => self.note_admission(which, publication),
@@ -564,9 +580,8 @@ impl<R: UplinkReporter> Uplink<R> {
                 let knows = router.epoch.is_none_or(|before| reign.epoch > before);
                 router.epoch = Some(reign.epoch);
                 router.anew_until = (!knows).then(|| now + REASSIGNED_WITHIN);
-                match knows {
-                    true => self.release_all(index, net),
-                    false => router.wishes.linger(),
+                if knows {
+                    self.release_all(index, net);
                 }
                 let Some(router) = self.routers.get_mut(index) else { return };
                 if !std::mem::replace(&mut router.reached, true) {
@@ -594,7 +609,7 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// What a stream is called where it is published.
     fn topic_of(&self, which: Which, publication: u32) -> Option<Box<str>> {
-        Some(self.get(which)?.carried.get(&publication)?.topic.clone())
+        Some(self.get(which)?.endpoint.carried(publication)?.0.into())
     }
 
     /// One of the ends subscribes these filters, and no others; with each comes how long what follows takes.

@@ -27,7 +27,7 @@ impl Sites {
         let mut world = World::of_pairs(2 + routers, |_| {}, None);
         let routers: Vec<usize> = (2..2 + routers).collect();
         for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
-            (0..2).for_each(|broker| world.add_uplink(site, 2 * pair + broker, &routers, |_| {}));
+            world.add_site(site, pair, &routers, |_| {});
         }
         world.run_for(Span::secs(1));
         let publisher = world.add_client_at(NORTH, "pump", 7);
@@ -233,7 +233,7 @@ fn a_topic_goes_by_another_router_when_its_own_dies() {
 fn what_clients_of_mqtt_subscribe_is_wanted_as_well() {
     let mut world = World::of_pairs(3, |_| {}, Some(|_| {}));
     for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
-        (0..2).for_each(|broker| world.add_uplink(site, 2 * pair + broker, &[2], |_| {}));
+        world.add_site(site, pair, &[2], |_| {});
     }
     world.run_for(Span::secs(1));
     // Clients of MQTT are at the first pair here.
@@ -393,7 +393,7 @@ fn who_comes_back_while_messages_are_under_way_gets_those_that_follow() {
 fn who_comes_back_to_what_a_third_site_has_had_meanwhile_gets_what_follows() {
     let mut world = World::of_pairs(4, |_| {}, None);
     for (site, pair) in [("north", NORTH), ("south", SOUTH), ("east", 3)] {
-        (0..2).for_each(|broker| world.add_uplink(site, 2 * pair + broker, &[2], |_| {}));
+        world.add_site(site, pair, &[2], |_| {});
     }
     world.run_for(Span::secs(1));
     let [publisher, other, third] = [(NORTH, "pump"), (SOUTH, "desk"), (3, "wall")]
@@ -502,9 +502,7 @@ fn a_loss_number_that_retention_does_not_cover_on_the_way_is_not_promised_there(
     for (retain, promised) in [(0, false), (4, true)] {
         let mut world = World::of_pairs(3, |_| {}, None);
         for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
-            (0..2).for_each(|broker| {
-                world.add_uplink(site, 2 * pair + broker, &[2], |told| told.retain = retain);
-            });
+            world.add_site(site, pair, &[2], |told| told.retain = retain);
         }
         world.run_for(Span::secs(1));
         let (publisher, subscriber) =

@@ -69,18 +69,11 @@ pub fn crossing(config: &Config) -> Option<Crossing> {
     Some(Crossing { kept: topics.iter().all(|topic| topic.kept), way, takes_ms: takes, topics })
 }
 
-/// From this site's broker to the uplink beside it, and to a router.
-fn links(config: &Config, site: &SiteConfig) -> [Span; 2] {
-    let way = |class| config.links.delay(class).map_or(Span::ZERO, |link| link.to_subscriber);
-    [way(LinkClass::EDGE).max(config.delays.publisher_to_broker), way(site.link)]
-}
-
 fn way(config: &Config, site: &SiteConfig) -> Vec<Part> {
-    let [near, far] = links(config, site);
+    let [near, far] = config.ways(site);
     let (response, edge) = ("network.response", "link.edge.broker_to_subscriber");
     let (class, beside) =
         (format!("link.{}.broker_to_subscriber", site.link), "the larger of the first and the last");
-    let to_subscriber = config.links.delay(LinkClass::EDGE).map_or(Span::ZERO, |link| link.to_subscriber);
     let parts: [(&str, &str, Span); 9] = [
         ("publisher to its broker", "network.publisher_to_broker", config.delays.publisher_to_broker),
         (HOPS[0], response, config.delays.response),
@@ -90,7 +83,7 @@ fn way(config: &Config, site: &SiteConfig) -> Vec<Part> {
         ("to the other site's uplink", &class, far),
         ("to the broker beside that", beside, near),
         (HOPS[2], response, config.delays.response),
-        ("to its subscribers", edge, to_subscriber),
+        ("to its subscribers", edge, config.way(LinkClass::EDGE)),
     ];
     let part = |(part, key, span): (&'static str, &str, Span)| Part {
         part,
@@ -102,7 +95,7 @@ fn way(config: &Config, site: &SiteConfig) -> Vec<Part> {
 
 /// The same as hops. Where a site may have several routers, the one with the longest silence counts.
 fn path(config: &Config, site: &SiteConfig, retain: [u32; 2]) -> Path {
-    let [near, far] = links(config, site);
+    let [near, far] = config.ways(site);
     let pair = |failover| Guard::Pair { failover, broker_to_broker: config.delays.broker_to_broker };
     let alone = site.routers.iter().any(|router: &RouterAddress| router.places.len() < 2);
     let router =
@@ -116,8 +109,10 @@ fn path(config: &Config, site: &SiteConfig, retain: [u32; 2]) -> Path {
     };
     let first = hop(config.delays.publisher_to_broker, pair(config.delays.failover), retain[0]);
     let last = hop(far + near, pair(config.delays.failover), retain[1]);
-    let to_subscriber = config.links.delay(LinkClass::EDGE).map_or(Span::ZERO, |link| link.to_subscriber);
-    Path { hops: vec![first, hop(near + far, router, retain[1]), last], to_subscriber }
+    Path {
+        hops: vec![first, hop(near + far, router, retain[1]), last],
+        to_subscriber: config.way(LinkClass::EDGE),
+    }
 }
 
 fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTopic {

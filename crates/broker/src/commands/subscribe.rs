@@ -235,7 +235,9 @@ impl Broker {
             (topics, looks, more) = self.next_topics(&subscribing.filter, &mut subscribing.place);
             used += looks + topics.len();
             subscribing.refusal = self.join_topics(index, &topics, &mut subscribing.joined).err();
-            self.keep_until_handed_on(now, &topics, out);
+            if subscribing.needs.confirm {
+                self.keep_until_handed_on(now, &topics, out);
+            }
         }
         let counts = subscribing.joined > 0 || !subscribing.needs.is_none();
         if subscribing.refusal.is_none() && counts && !subscribing.lenient {

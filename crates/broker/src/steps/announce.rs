@@ -4,7 +4,7 @@ use crate::outputs::Outputs;
 use crate::steps::Steps;
 use crate::store::links::{Link, Party};
 use crate::store::table::{Stream, Topic};
-use contract::{Crossing, StreamId, invariant};
+use contract::{Crossing, Span, StreamId, invariant};
 use wire::{Announce, Effects, Frame, LinkId};
 
 /// Names a stream on a link, unless that has been done. A free function, since its callers hold parts of the broker.
@@ -21,7 +21,11 @@ pub(crate) fn announce(
     if state.announced.insert(index) {
         let next_seq = next_seq(stream);
         let crossing = match state.party {
-            Party::Client { .. } => Crossing { age: topic.plan.pseudo.dispatch, ..stream.record.crossing },
+            // Where anything is admitted, a message may have to leave before it was created.
+            Party::Client { .. } => {
+                let age = topic.plan.pseudo.dispatch.max(Span::ZERO);
+                Crossing { age, ..stream.record.crossing }
+            }
             _ => stream.record.crossing,
         };
         out.send(

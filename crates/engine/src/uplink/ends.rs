@@ -2,9 +2,9 @@
 
 use super::Which;
 use crate::node::effects_through;
-use contract::{Crossing, LinkClass, Needs, Span, Time};
+use contract::{LinkClass, Needs, Span, Time};
 use endpoint::{
-    Asked, Carried, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit,
+    Asked, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -20,18 +20,8 @@ pub(super) struct End {
     link: Option<LinkClass>,
     /// Filters that it subscribes, the number of each, and the way onward from there.
     wished: BTreeMap<Box<str>, (u32, Span)>,
-    /// What it publishes for others, by the number of the publication.
-    pub(super) carried: BTreeMap<u32, CarriedAs>,
     /// Messages that it has been given: the sign that it has them, and where they are confirmed then.
     pub(super) awaited: VecDeque<(Option<Asked>, Which, Confirmation)>,
-}
-
-/// What somebody else's stream is published as.
-pub(super) struct CarriedAs {
-    /// The topic, as it is called there.
-    pub(super) topic: Box<str>,
-    /// What the broker was told of its messages.
-    pub(super) crossing: Crossing,
 }
 
 impl End {
@@ -40,13 +30,12 @@ impl End {
             link,
             endpoint: Endpoint::new(settings, now),
             wished: BTreeMap::new(),
-            carried: BTreeMap::new(),
             awaited: VecDeque::new(),
         }
     }
 
-    /// Subscribes these filters from now on, and no others; with each comes how long what follows takes. What comes is handed on, and confirmed when the next one has it. Returns a filter for
-    /// which there was no room, if there is one.
+    /// Subscribes these filters from now on, and no others; with each comes how long what follows takes. What comes is handed on, and confirmed
+    /// when the next one has it. Returns a filter for which there was no room, if there is one.
     pub(super) fn wish<N: Effects>(
         &mut self,
         mut filters: BTreeMap<Box<str>, Span>,
@@ -81,36 +70,6 @@ impl End {
     pub(super) fn filter_of(&self, subscription: u32) -> &str {
         let mut wished = self.wished.iter();
         wished.find(|(_, (number, _))| *number == subscription).map_or("", |(filter, _)| filter)
-    }
-
-    /// Publishes a stream for somebody else.
-    pub(super) fn carry<N: Effects>(
-        &mut self,
-        carried: &Carried<'_>,
-        out: &mut Through<'_, N>,
-    ) -> Result<u32, String> {
-        let number = self.endpoint.carry(carried, out).map_err(|error| error.to_string())?;
-        self.carried.insert(number, CarriedAs { topic: carried.topic.into(), crossing: carried.crossing });
-        Ok(number)
-    }
-
-    /// What is known of its messages has changed.
-    pub(super) fn carry_by<N: Effects>(
-        &mut self,
-        publication: u32,
-        crossing: Crossing,
-        out: &mut Through<'_, N>,
-    ) {
-        if let Some(carried) = self.carried.get_mut(&publication) {
-            carried.crossing = crossing;
-            self.endpoint.carry_by(publication, crossing, out);
-        }
-    }
-
-    /// Ends that.
-    pub(super) fn withdraw<N: Effects>(&mut self, publication: u32, out: &mut Through<'_, N>) {
-        self.endpoint.withdraw(publication, out);
-        self.carried.remove(&publication);
     }
 }
 

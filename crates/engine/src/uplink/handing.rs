@@ -6,6 +6,7 @@
 //!
 //! Source: the decision that a message is dispatched towards a next hop when that has it; `docs/decisions/0039`.
 
+use super::ends::Arrived;
 use super::{Uplink, UplinkReporter, Which};
 use contract::Mutant;
 use endpoint::Confirmation;
@@ -15,6 +16,32 @@ use wire::Effects;
 const AWAITED_MAX: usize = 65_536;
 
 impl<R: UplinkReporter> Uplink<R> {
+    /// Gives a message to an end under a publication there, counts it, and confirms it where it came from when that end has it; at once where it goes
+    /// nowhere.
+    pub(super) fn hand_over<N: Effects>(
+        &mut self,
+        message: &Arrived,
+        payload: &[u8],
+        (from, to, publication): (Which, Which, u32),
+        net: &mut N,
+    ) {
+        let sent = self.with_end(to, net, |end, out| {
+            end.endpoint.publish_as(publication, message.seq, message.created, payload, out)
+        });
+        let traffic = match (from, to) {
+            (Which::Router(router), _) => self.routers.get_mut(router).map(|router| &mut router.came),
+            (_, Which::Router(router)) => self.routers.get_mut(router).map(|router| &mut router.sent),
+            _ => None,
+        };
+        if let Some(traffic) = traffic {
+            traffic.count(sent.as_ref(), payload.len());
+        }
+        match sent {
+            Some(Ok(())) => self.confirm_when_had(to, from, message.confirmation, net),
+            _ => self.confirm_now(from, message.confirmation, net),
+        }
+    }
+
     /// Confirms a message where it came from, at once: it goes nowhere.
     pub(super) fn confirm_now<N: Effects>(
         &mut self,
@@ -28,7 +55,7 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// A message has been given to an end, and is confirmed where it came from when that has it.
-    pub(super) fn confirm_when_had<N: Effects>(
+    fn confirm_when_had<N: Effects>(
         &mut self,
         to: Which,
         from: Which,

@@ -33,8 +33,8 @@ impl<R: UplinkReporter> Uplink<R> {
         for publication in self.outward.publications_at(router) {
             let there = self.routers.get(router);
             let wanted = there.is_some_and(|there| {
-                let topic = there.end.carried.get(&publication).map(|carried| &*carried.topic);
-                topic.is_some_and(|topic| there.wishes.mean_surely(topic))
+                let carried = there.end.endpoint.carried(publication);
+                carried.is_some_and(|(topic, _)| there.wishes.mean_surely(topic))
             });
             if wanted {
                 self.hold(router, publication, false, net);

@@ -5,7 +5,7 @@ use super::outward::wish_for;
 use super::ways::Next;
 use super::{Uplink, UplinkReporter, Which};
 use contract::{Crossing, Mutant, Span, TopicFilter};
-use endpoint::{Carried, PublishError};
+use endpoint::Carried;
 use std::collections::BTreeMap;
 use wire::Effects;
 
@@ -50,7 +50,6 @@ impl Inward {
         for published in std::mem::take(&mut self.published).into_values() {
             home.endpoint.let_go(published.publication);
         }
-        home.carried.clear();
         self.streams.clear();
     }
 }
@@ -83,7 +82,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.inward.published = kept;
         for (key, Published { publication, .. }) in ended {
             self.inward.streams.retain(|_, coming| coming.key.as_ref() != Some(&key));
-            self.with_end(Which::Home, net, |home, out| home.withdraw(publication, out));
+            self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(publication, out));
         }
     }
 
@@ -103,39 +102,26 @@ impl<R: UplinkReporter> Uplink<R> {
         let Some(publication) = self.published_as(router, message, net) else {
             return self.confirm_now(from, message.confirmation, net);
         };
-        let sent = self.with_end(Which::Home, net, |home, out| {
-            home.endpoint.publish_as(publication, message.seq, message.created, payload, out)
-        });
-        let Some(router) = self.routers.get_mut(router) else { return };
-        match &sent {
-            Some(Ok(())) => {
-                router.came.messages += 1;
-                router.came.bytes += payload.len() as u64;
-            }
-            Some(Err(PublishError::Overloaded)) => router.came.dropped += 1,
-            // That has been told.
-            _ => {}
-        }
-        match sent {
-            Some(Ok(())) => self.confirm_when_had(Which::Home, from, message.confirmation, net),
-            _ => self.confirm_now(from, message.confirmation, net),
-        }
+        self.hand_over(message, payload, (from, Which::Home, publication), net);
     }
 
     /// As what the stream of a message is published at home; `None`: not at all.
     fn published_as<N: Effects>(&mut self, router: usize, message: &Arrived, net: &mut N) -> Option<u32> {
-        let life = self.routers.get(router)?.end.endpoint.life(message.stream);
+        let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
+        let (life, now) = (account.incarnation, account.crossing);
         let place = (router, message.stream);
-        let known = self.inward.streams.get(&place).filter(|coming| Some(coming.incarnation) == life);
+        let known = self.inward.streams.get(&place).filter(|coming| coming.incarnation == life);
         if known.is_none() {
             self.meet_foreign(router, message);
         }
         let key = self.inward.streams.get(&place)?.key.as_ref()?;
-        let published = self.inward.published.get(key).filter(|known| Some(known.incarnation) == life);
-        match published.map(|known| known.publication) {
-            Some(publication) => {
-                let key = key.clone();
-                self.follow_way_in(router, message.stream, &key, net);
+        let published = self.inward.published.get(key).filter(|known| known.incarnation == life);
+        match published.map(|known| (known.publication, known.before)) {
+            Some((publication, before)) => {
+                if before != now {
+                    let key = key.clone();
+                    self.follow_way_in(router, message.stream, &key, net);
+                }
                 Some(publication)
             }
             None => self.publish_foreign(router, message, key.clone(), net),
@@ -177,7 +163,7 @@ impl<R: UplinkReporter> Uplink<R> {
         Some(self.crossing_to(before, &Next { which, router, topic, deadline, retain, onward }))
     }
 
-    /// Tells home what is known of a stream's messages when they come there, where the router has said something else of them.
+    /// Tells home what is known of a stream's messages when they come there: the router has said something else of them.
     fn follow_way_in<N: Effects>(
         &mut self,
         router: usize,
@@ -187,12 +173,11 @@ impl<R: UplinkReporter> Uplink<R> {
     ) {
         let account = self.routers.get(router).and_then(|router| router.end.endpoint.stream(stream));
         let Some(now) = account.map(|account| account.crossing) else { return };
-        let differs = |published: &&mut Published| published.before != now;
-        let Some(published) = self.inward.published.get_mut(key).filter(differs) else { return };
+        let Some(published) = self.inward.published.get_mut(key) else { return };
         published.before = now;
         let publication = published.publication;
         if let Some(crossing) = self.crossing_in(router, stream, &key.0) {
-            self.with_end(Which::Home, net, |home, out| home.carry_by(publication, crossing, out));
+            self.with_end(Which::Home, net, |home, out| home.endpoint.carry_by(publication, crossing, out));
         }
     }
 
@@ -205,7 +190,7 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) -> Option<u32> {
         if let Some(before) = self.inward.published.remove(&key) {
-            self.with_end(Which::Home, net, |home, out| home.withdraw(before.publication, out));
+            self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(before.publication, out));
         }
         let crossing = self.crossing_in(router, message.stream, &key.0)?;
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
@@ -223,13 +208,13 @@ impl<R: UplinkReporter> Uplink<R> {
             retain: contract.retain.max(self.settings.retain),
             crossing,
         };
-        match self.with_end(Which::Home, net, |home, out| home.carry(&carried, out))? {
+        match self.with_end(Which::Home, net, |home, out| home.endpoint.carry(&carried, out))? {
             Ok(publication) => {
                 self.inward.published.insert(key, Published { incarnation, publication, before });
                 Some(publication)
             }
             Err(why) => {
-                self.refuse(Which::Home, topic, &why);
+                self.refuse(Which::Home, topic, &why.to_string());
                 None
             }
         }
@@ -245,7 +230,7 @@ impl<R: UplinkReporter> Uplink<R> {
             return;
         }
         if let Some(published) = self.inward.published.remove(&key) {
-            self.with_end(Which::Home, net, |home, out| home.withdraw(published.publication, out));
+            self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(published.publication, out));
         }
     }
 }

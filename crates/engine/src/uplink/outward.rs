@@ -4,7 +4,7 @@ use super::ends::Arrived;
 use super::ways::Next;
 use super::{Router, Uplink, UplinkReporter, Which};
 use contract::{Contract, Crossing, Mutant, Span, TopicFilter};
-use endpoint::{Carried, PublishError};
+use endpoint::Carried;
 use std::collections::BTreeMap;
 use wire::Effects;
 
@@ -128,7 +128,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 }
             }
             if let Some((router, publication)) = before {
-                self.with_end(Which::Router(router), net, |end, out| end.withdraw(publication, out));
+                self.with_end(Which::Router(router), net, |end, out| end.endpoint.withdraw(publication, out));
             }
         }
         // What nobody wants any more begins anew when somebody does.
@@ -157,16 +157,13 @@ impl<R: UplinkReporter> Uplink<R> {
         let (terms, before) = (*account.contract, account.crossing);
         sending.before = before;
         let crossing = self.crossing_out(router, &topic, terms, before);
-        self.with_end(Which::Router(router), net, |end, out| end.carry_by(publication, crossing, out));
+        self.with_end(Which::Router(router), net, |end, out| {
+            end.endpoint.carry_by(publication, crossing, out);
+        });
     }
 
-    /// The same where home has said something else of them.
+    /// The same for one stream: home has said something else of it.
     fn follow_way_out<N: Effects>(&mut self, stream: u32, net: &mut N) {
-        let now = self.tap.endpoint.stream(stream).map(|account| account.crossing);
-        let differs = |sending: &&mut Sending| Some(sending.before) != now;
-        if self.outward.streams.get_mut(&stream).filter(differs).is_none() {
-            return;
-        }
         if let Some(mut sending) = self.outward.streams.remove(&stream) {
             self.tell_way_out(stream, &mut sending, net);
             self.outward.streams.insert(stream, sending);
@@ -201,10 +198,10 @@ impl<R: UplinkReporter> Uplink<R> {
             retain: contract.retain.max(self.settings.retain),
             crossing,
         };
-        match self.with_end(Which::Router(router), net, |end, out| end.carry(&carried, out))? {
+        match self.with_end(Which::Router(router), net, |end, out| end.endpoint.carry(&carried, out))? {
             Ok(publication) => Some(publication),
             Err(why) => {
-                self.refuse(Which::Router(router), &topic, &why);
+                self.refuse(Which::Router(router), &topic, &why.to_string());
                 None
             }
         }
@@ -216,48 +213,29 @@ impl<R: UplinkReporter> Uplink<R> {
         if !self.carries {
             return;
         }
-        let there = match self
-            .outward
-            .streams
-            .get(&message.stream)
-            .map(|sending| (sending.incarnation, sending.there))
-        {
-            Some((incarnation, there)) if self.tap.endpoint.life(message.stream) == Some(incarnation) => {
+        let known = self.outward.streams.get(&message.stream);
+        let known = known.map(|sending| (sending.incarnation, sending.before, sending.there));
+        let account = self.tap.endpoint.stream(message.stream);
+        let there = match known.zip(account.map(|account| (account.incarnation, account.crossing))) {
+            Some(((known, before, there), (life, now))) if known == life => {
+                if before != now {
+                    self.follow_way_out(message.stream, net);
+                }
                 there
             }
             _ => self.meet(message, net),
         };
-        self.follow_way_out(message.stream, net);
         let Some((router, publication)) = there else {
             return self.confirm_now(Which::Tap, message.confirmation, net);
         };
-        let sent = self.with_end(Which::Router(router), net, |end, out| {
-            end.endpoint.publish_as(publication, message.seq, message.created, payload, out)
-        });
-        let index = router;
-        let Some(router) = self.routers.get_mut(router) else { return };
-        match &sent {
-            Some(Ok(())) => {
-                router.sent.messages += 1;
-                router.sent.bytes += payload.len() as u64;
-            }
-            Some(Err(PublishError::Overloaded)) => router.sent.dropped += 1,
-            // That has been told.
-            _ => {}
-        }
-        match sent {
-            Some(Ok(())) => {
-                self.confirm_when_had(Which::Router(index), Which::Tap, message.confirmation, net);
-            }
-            _ => self.confirm_now(Which::Tap, message.confirmation, net),
-        }
+        self.hand_over(message, payload, (Which::Tap, Which::Router(router), publication), net);
     }
 
     /// The first message of a stream, or of a life of it.
     fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Option<(usize, u32)> {
         let before = self.outward.streams.remove(&message.stream);
         if let Some((router, publication)) = before.and_then(|sending| sending.there) {
-            self.with_end(Which::Router(router), net, |end, out| end.withdraw(publication, out));
+            self.with_end(Which::Router(router), net, |end, out| end.endpoint.withdraw(publication, out));
         }
         let account = self.tap.endpoint.stream(message.stream)?;
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
@@ -280,7 +258,7 @@ impl<R: UplinkReporter> Uplink<R> {
     pub(super) fn end_outward<N: Effects>(&mut self, stream: u32, net: &mut N) {
         let ended = self.outward.streams.remove(&stream).and_then(|sending| sending.there);
         if let Some((router, publication)) = ended {
-            self.with_end(Which::Router(router), net, |end, out| end.withdraw(publication, out));
+            self.with_end(Which::Router(router), net, |end, out| end.endpoint.withdraw(publication, out));
         }
     }
 }

@@ -89,8 +89,11 @@ impl<R: UplinkReporter> Uplink<R> {
         why: &str,
         net: &mut N,
     ) -> bool {
-        let Some(known) = self.get(which).and_then(|end| end.carried.get(&publication)) else { return false };
-        let (topic, crossing) = (known.topic.clone(), known.crossing);
+        let carried = self.get(which).and_then(|end| end.endpoint.carried(publication));
+        let Some((topic, crossing)) = carried.map(|(topic, crossing)| (Box::<str>::from(topic), crossing))
+        else {
+            return false;
+        };
         if !crossing.promised {
             return false;
         }
@@ -98,7 +101,7 @@ impl<R: UplinkReporter> Uplink<R> {
             self.unpromise(which, &topic, why, true);
         }
         let crossing = Crossing { promised: false, ..crossing };
-        self.with_end(which, net, |end, out| end.carry_by(publication, crossing, out));
+        self.with_end(which, net, |end, out| end.endpoint.carry_by(publication, crossing, out));
         true
     }
 

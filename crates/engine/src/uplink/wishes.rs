@@ -1,7 +1,7 @@
 //! Filters that others want, as a broker tells them.
 
 use contract::{Filters, Span, TopicFilter};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Filters that may be wanted at one end; what is above is not heard of.
 const WISHES_MAX: usize = 65_536;
@@ -9,14 +9,11 @@ const WISHES_MAX: usize = 65_536;
 /// Filters that are wanted. Where a broker is asked anew, those that it does not tell again are forgotten when it has told everything.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wishes {
-    /// Whether each has been told since it was last asked, and how long the way to the last who wants it takes: the longest that was told.
-    filters: BTreeMap<Box<str>, (bool, Span)>,
-    /// The ways, to find those of a topic.
-    index: Filters<Vec<Span>>,
+    filters: BTreeSet<Box<str>>,
+    /// How long the way to the last who wants each takes: the longest that was told.
+    ways: Filters<Vec<Span>>,
     /// Those that have been told since it was last asked.
     told: Filters<Vec<()>>,
-    /// Whether those that are not told again stay for a while.
-    lingers: bool,
     /// Whether everything has been told since then.
     complete: bool,
 }
@@ -35,25 +32,24 @@ impl Wishes {
     pub(super) fn ask(&mut self) {
         self.complete = false;
         self.told = Filters::default();
-        self.filters.values_mut().for_each(|(told, _)| *told = false);
     }
 
-    /// What is not told again is forgotten later, when [`Wishes::forget_untold`] is called: whoever wants it may be on the way back.
-    pub(super) fn linger(&mut self) {
-        self.lingers = true;
+    fn is_told(&self, filter: &str) -> bool {
+        self.told.get(filter).is_some_and(|told| !told.is_empty())
     }
 
     /// Forgets what has not been told since it was last asked. Returns whether that is anything.
     pub(super) fn forget_untold(&mut self) -> bool {
-        self.lingers = false;
-        let (before, index) = (self.filters.len(), &mut self.index);
-        self.filters.retain(|filter, (told, _)| {
-            if !*told {
-                index.change(filter, Vec::clear);
-            }
-            *told
-        });
-        self.filters.len() != before
+        let untold: Vec<Box<str>> =
+            self.filters.iter().filter(|filter| !self.is_told(filter)).cloned().collect();
+        untold.iter().for_each(|filter| self.forget(filter));
+        !untold.is_empty()
+    }
+
+    fn forget(&mut self, filter: &str) {
+        self.filters.remove(filter);
+        self.ways.change(filter, Vec::clear);
+        self.told.change(filter, Vec::clear);
     }
 
     /// Whether one that has been told since it was last asked means a topic.
@@ -61,30 +57,29 @@ impl Wishes {
         self.told.find(topic, &mut |_, _| true)
     }
 
-    /// It has told something: a filter and the way to whoever wants it, or by an empty one that this was all. Returns whether anything else is
-    /// wanted now, or by somebody further away.
-    pub(super) fn hear(&mut self, filter: &str, way: Option<Span>) -> bool {
-        let before = self.filters.len();
+    /// It has told something: a filter and the way to whoever wants it, or by an empty one that this was all. What has not been told again by then is
+    /// forgotten, unless it `lingers`: whoever wants it may be on the way back. Returns whether anything else is wanted now, or by somebody
+    /// further away.
+    pub(super) fn hear(&mut self, filter: &str, way: Option<Span>, lingers: bool) -> bool {
         if filter.is_empty() {
             self.complete = true;
-            return !self.lingers && self.forget_untold();
+            return !lingers && self.forget_untold();
         }
-        let known = self.filters.get(filter).copied();
+        let known = self.ways.get(filter).and_then(|ways| ways.first().copied());
         let Some(way) = way else {
-            self.filters.remove(filter);
-            self.index.change(filter, Vec::clear);
-            self.told.change(filter, Vec::clear);
+            self.forget(filter);
             return known.is_some();
         };
-        if filter.parse::<TopicFilter>().is_err() || (before >= WISHES_MAX && known.is_none()) {
+        let is_full = self.filters.len() >= WISHES_MAX && known.is_none();
+        if filter.parse::<TopicFilter>().is_err() || is_full {
             return false;
         }
         // What was told before it was asked again does not count.
-        let longest = known.filter(|(told, _)| *told).map_or(way, |(_, before)| way.max(before));
-        self.filters.insert(filter.into(), (true, longest));
-        self.index.change(filter, |known| *known = vec![longest]);
+        let longest = known.filter(|_| self.is_told(filter)).map_or(way, |before| way.max(before));
+        self.filters.insert(filter.into());
+        self.ways.change(filter, |ways| *ways = vec![longest]);
         self.told.change(filter, |told| *told = vec![()]);
-        known.is_none_or(|(_, before)| before != longest)
+        known != Some(longest)
     }
 
     /// What is meant by one of them and by one of `allowed` both.
@@ -92,7 +87,8 @@ impl Wishes {
         &'a self,
         allowed: &'a [TopicFilter],
     ) -> impl Iterator<Item = (TopicFilter, Span)> + 'a {
-        let parsed = self.filters.iter().filter_map(|(filter, (_, way))| Some((filter.parse().ok()?, *way)));
+        let way = |filter: &str| self.ways.get(filter).and_then(|ways| ways.first().copied());
+        let parsed = self.filters.iter().filter_map(move |filter| Some((filter.parse().ok()?, way(filter)?)));
         parsed.flat_map(|(filter, way): (TopicFilter, Span)| {
             allowed.iter().filter_map(move |allowed| Some((filter.common(allowed)?, way)))
         })
@@ -101,13 +97,13 @@ impl Wishes {
     /// The way to the last who wants a topic: from when a message is at the broker until it is there.
     pub(super) fn way_of(&self, topic: &str) -> Span {
         let mut longest = Span::ZERO;
-        self.index.each(topic, |ways| longest = ways.iter().copied().fold(longest, Span::max));
+        self.ways.each(topic, |ways| longest = ways.iter().copied().fold(longest, Span::max));
         longest
     }
 
     /// Whether one of them means a topic.
     pub(super) fn mean(&self, topic: &str) -> bool {
-        self.index.find(topic, &mut |_, _| true)
+        self.ways.find(topic, &mut |_, _| true)
     }
 }
 
@@ -118,15 +114,34 @@ mod tests {
     #[test]
     fn what_is_not_told_again_is_forgotten_when_all_has_been_told() {
         let mut wishes = Wishes::default();
-        assert!(wishes.hear("a/#", Some(Span(1))));
-        assert!(wishes.hear("b", Some(Span(1))));
-        assert!(!wishes.hear("b", Some(Span(1))));
+        assert!(wishes.hear("a/#", Some(Span(1)), false));
+        assert!(wishes.hear("b", Some(Span(1)), false));
+        assert!(!wishes.hear("b", Some(Span(1)), false));
         wishes.ask();
-        assert!(!wishes.hear("b", Some(Span(1))));
+        assert!(!wishes.hear("b", Some(Span(1)), false));
         assert!(wishes.mean("a/1"), "it may still be told");
-        assert!(wishes.hear("", Some(Span(1))));
+        assert!(wishes.hear("", Some(Span(1)), false));
         assert!(!wishes.mean("a/1") && wishes.mean("b"));
-        assert!(wishes.hear("b", None));
+        assert!(wishes.hear("b", None, false));
         assert_eq!(wishes.len(), 0);
+    }
+
+    #[test]
+    fn what_lingers_is_wanted_and_not_surely_until_it_is_told_again_or_given_up() {
+        let mut wishes = Wishes::default();
+        wishes.hear("a/#", Some(Span(7)), false);
+        wishes.hear("b", Some(Span(1)), false);
+        wishes.ask();
+        assert!(!wishes.hear("", None, true));
+        assert!(wishes.mean("a/1") && !wishes.mean_surely("a/1"));
+        assert!(!wishes.hear("a/#", Some(Span(7)), true), "it is no other thing than before");
+        assert!(wishes.mean_surely("a/1") && !wishes.mean_surely("b"));
+        assert!(wishes.forget_untold() && !wishes.mean("b"));
+        // The longest way that has been told since it was asked.
+        assert!(!wishes.hear("a/#", Some(Span(3)), true));
+        assert_eq!(wishes.way_of("a/1"), Span(7));
+        wishes.ask();
+        assert!(wishes.hear("a/#", Some(Span(3)), true));
+        assert_eq!(wishes.way_of("a/1"), Span(3));
     }
 }

@@ -27,10 +27,8 @@ pub fn run(seed: u64) -> Result<(usize, usize), String> {
     world.wide = Span::millis(random.i64(1..30));
     let (far, retain) = (world.wide + Span::millis(1), random.u32(0..4));
     for (pair, site) in [(NORTH, "north"), (SOUTH, "south")] {
-        (0..2).for_each(|broker| {
-            world.add_uplink(site, 2 * pair + broker, &[ROUTER], |told| {
-                (told.far, told.retain) = (far, retain);
-            });
+        world.add_site(site, pair, &[ROUTER], |told| {
+            (told.far, told.retain) = (far, retain);
         });
     }
     world.run_for(Span::secs(1));

@@ -10,7 +10,7 @@ const SOUTH: usize = 1;
 pub fn lose_the_only_router(away: i64) -> (Vec<u64>, u64) {
     let mut world = World::of_pairs(3, |_| {}, None);
     for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
-        (0..2).for_each(|broker| world.add_uplink(site, 2 * pair + broker, &[2], |told| told.retain = 25));
+        world.add_site(site, pair, &[2], |told| told.retain = 25);
     }
     world.run_for(Span::secs(1));
     let (publisher, subscriber) =

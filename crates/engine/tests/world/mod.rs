@@ -260,6 +260,17 @@ impl World {
         index
     }
 
+    /// Joins a pair to the routers that these pairs are: an uplink beside each of its brokers.
+    pub fn add_site(
+        &mut self,
+        site: &str,
+        pair: usize,
+        routers: &[usize],
+        tune: impl Fn(&mut UplinkSettings),
+    ) {
+        (0..2).for_each(|broker| self.add_uplink(site, 2 * pair + broker, routers, &tune));
+    }
+
     /// The uplink beside a broker, to the routers that these pairs are.
     pub fn add_uplink(
         &mut self,

@@ -43,9 +43,7 @@ impl Trial {
         world.wide = Span::millis(random.i64(1..40));
         let routers: Vec<usize> = (SITES.len()..SITES.len() + ROUTERS).collect();
         for (pair, site) in SITES.iter().enumerate() {
-            (0..2).for_each(|broker| {
-                world.add_uplink(site, 2 * pair + broker, &routers, |told| told.retain = RETAIN);
-            });
+            world.add_site(site, pair, &routers, |told| told.retain = RETAIN);
         }
         world.run_for(Span::secs(1));
         let publishers: Vec<usize> =

@@ -5,7 +5,7 @@ use crate::Trouble;
 use crate::log::Lines;
 use crate::users::read_password;
 use config::{BrokerAddress, Config, Login, SiteConfig};
-use contract::{LinkClass, Span, Time};
+use contract::{Span, Time};
 use engine::{RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView};
 use host::realtime::schedule;
 use host::tls::{Tls, server_name};
@@ -162,9 +162,7 @@ fn settings(config: &Config, site: &SiteConfig, beside: usize) -> Result<UplinkS
     settings.routers = site.routers.iter().map(router).collect();
     (settings.share, settings.want) = (site.share.clone(), site.want.clone());
     (settings.link, settings.retain) = (site.link, site.retain);
-    let way = |class| config.links.delay(class).map_or(Span::ZERO, |link| link.to_subscriber);
-    settings.near = way(LinkClass::EDGE).max(config.delays.publisher_to_broker);
-    settings.far = way(site.link);
+    [settings.near, settings.far] = config.ways(site);
     Ok(settings)
 }
 
