@@ -3,6 +3,7 @@
 use super::{Config, Understanding, keys};
 use contract::{LinkClass, Span, TopicFilter};
 use host::Place;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Routers that a site may be told of.
@@ -103,7 +104,8 @@ impl Understanding {
             return;
         };
         let source = self.place_of(&keys::SITE_NAME);
-        if site.routers.is_empty() {
+        // An address that is none has been told.
+        if !self.layers.values.keys().any(|path| path.starts_with("routers.")) {
             let message = format!("the site `{}` has no routers", site.name);
             let remedy = "say where one is reached: [routers.r1] address = \"host:7571\"";
             self.problem(&source, message, remedy.to_owned());
@@ -112,6 +114,13 @@ impl Understanding {
             let message =
                 format!("{} routers are given, and a site may have {ROUTERS_MAX}", site.routers.len());
             self.problem(&source, message, "leave some of [routers.*] out".to_owned());
+        }
+        self.check_addresses(config, site);
+        if config.links.delay(site.link).is_none() {
+            let source = self.place_of(&keys::UPLINK_LINK);
+            let message = format!("the link class `{}` of uplink.link is not configured", site.link);
+            let remedy = format!("add [link.{}] here and at the routers, or use edge or cloud", site.link);
+            self.problem(&source, message, remedy);
         }
         if site.secure && config.tls.ca.is_none() {
             let source = self.place_of(&keys::UPLINK_TLS);
@@ -128,5 +137,80 @@ impl Understanding {
                 self.problem(&source, message, "give both, or neither".to_owned());
             }
         }
+    }
+
+    /// Each router is somewhere else, and none is one of the site's own brokers.
+    fn check_addresses(&mut self, config: &Config, site: &SiteConfig) {
+        let own = config.brokers.iter().flat_map(|broker| {
+            let listeners = [Some(&broker.clients), broker.listeners.clients_tls.as_ref()];
+            listeners
+                .into_iter()
+                .flatten()
+                .map(|place| (place.to_string(), format!("brokers.{}", broker.name)))
+        });
+        let mut known: BTreeMap<String, String> = own.collect();
+        for router in &site.routers {
+            let keys = [&keys::ROUTERS_ADDRESS, &keys::ROUTERS_PARTNER];
+            for (place, key) in router.places.iter().zip(keys) {
+                let path = key.path_of(&router.name);
+                if let Some(other) = known.get(&place.to_string()) {
+                    let source = self.source(&path);
+                    let message = format!("{path} is {place}, and so is {other}");
+                    let remedy =
+                        "give each broker of a router once; the site's own brokers are no routers of it";
+                    self.problem(&source, message, remedy.to_owned());
+                } else {
+                    known.insert(place.to_string(), path);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Scratch;
+
+    const SITE: &str =
+        "[brokers.a]\nclients = \"127.0.0.1:7571\"\nstart_as = \"primary\"\n[site]\nname = \"north\"\n";
+
+    fn problems(more: &str) -> String {
+        Scratch::new("site", &format!("{SITE}{more}")).load(&[], &[]).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_cannot_be_a_router_is_refused_and_the_key_named() {
+        for (more, said) in [
+            ("[routers.r1]\naddress = \"r:7571\"\n", ""),
+            (
+                "[routers.r1]\naddress = \"r:7571\"\npartner = \"r:7571\"\n",
+                "routers.r1.partner is r:7571, and so is routers.r1.address",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[routers.r2]\naddress = \"r:1\"\n",
+                "routers.r2.address is r:1, and so is routers.r1.address",
+            ),
+            (
+                "[routers.r1]\naddress = \"127.0.0.1:7571\"\n",
+                "routers.r1.address is 127.0.0.1:7571, and so is brokers.a",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:7571\"\n[uplink]\nlink = \"radio\"\n",
+                "the link class `radio` of uplink.link is not configured",
+            ),
+            ("[routers.r1]\naddress = \"r:7571\"\n[network]\nresponse = \"1ms\"\n", "from \"2ms\""),
+        ] {
+            let problems = problems(more);
+            assert!(problems.contains(said) && problems.is_empty() == said.is_empty(), "{more}: {problems}");
+        }
+    }
+
+    #[test]
+    fn a_bad_address_is_one_problem() {
+        let problems = problems("[routers.r1]\naddress = \"nowhere\"\n");
+        assert!(
+            problems.contains("routers.r1.address") && !problems.contains("has no routers"),
+            "{problems}"
+        );
     }
 }

@@ -234,6 +234,8 @@ pub struct RouterView {
     pub reached: bool,
     /// How far its clock is known to be from ours, and how exactly, in nanoseconds.
     pub clock: Option<(i64, i64)>,
+    /// Why it is not reached, as far as somebody has said so.
+    pub why: String,
     /// How long the way there is reckoned to be.
     pub reckoned: Span,
     /// Filters that other sites want.
@@ -259,6 +261,8 @@ pub struct UplinkView {
     pub refused: Vec<(Option<String>, String, String)>,
     /// Streams that cross without a promise.
     pub unpromised: Vec<(Option<String>, String, String)>,
+    /// Filters that are wanted on the other side, and could not be subscribed.
+    pub unwished: Vec<(Option<String>, String, String)>,
 }
 
 /// The uplink of a site, wired to bytes.
@@ -286,6 +290,8 @@ pub struct Uplink<R> {
     /// Streams that are not carried: who refuses, the topic there, and why.
     refused: BTreeMap<(Which, Box<str>), Box<str>>,
     unpromised: Unpromised,
+    /// Filters that are not subscribed at one of the ends although they are wanted: where, the filter, and why.
+    unwished: BTreeMap<(Which, Box<str>), Box<str>>,
 }
 
 /// Where other things are to be subscribed than before.
@@ -325,7 +331,7 @@ fn router_name(routers: &[Router], which: Which) -> Option<&str> {
     }
 }
 
-/// Streams of which it is remembered why they are not carried.
+/// Streams of which it is remembered why they are not carried, and filters of which it is why they are not subscribed.
 const REFUSED_MAX: usize = 1_024;
 
 impl<R: UplinkReporter> Uplink<R> {
@@ -364,6 +370,7 @@ impl<R: UplinkReporter> Uplink<R> {
             inward: Inward::default(),
             refused: BTreeMap::new(),
             unpromised: Unpromised::default(),
+            unwished: BTreeMap::new(),
             settings,
         }
     }
@@ -384,6 +391,7 @@ impl<R: UplinkReporter> Uplink<R> {
         let routers = self.routers.iter().enumerate().map(|(index, router)| RouterView {
             name: router.name.clone(),
             reached: router.reached,
+            why: if router.reached { String::new() } else { router.why.clone() },
             clock: router.end.endpoint.clock().map(|known| (known.ahead.0, known.within.0)),
             reckoned: self.settings.far,
             wishes: router.wishes.len(),
@@ -391,18 +399,19 @@ impl<R: UplinkReporter> Uplink<R> {
             inward: (self.inward.streams(index), router.came),
         });
         let name = |which: &Which| router_name(&self.routers, *which).map(str::to_owned);
-        let refused =
-            self.refused.iter().map(|((end, topic), why)| (name(end), topic.to_string(), why.to_string()));
         let told =
             |(which, topic, why): (Which, &str, &str)| (name(&which), topic.to_owned(), why.to_owned());
-        let unpromised = self.unpromised.iter().map(told);
+        let all = |known: &BTreeMap<(Which, Box<str>), Box<str>>| {
+            known.iter().map(|((end, topic), why)| told((*end, topic, why))).collect()
+        };
         UplinkView {
             site: self.settings.site.clone(),
             carries: self.carries,
             wishes: self.wishes.len(),
             routers: routers.collect(),
-            refused: refused.collect(),
-            unpromised: unpromised.collect(),
+            refused: all(&self.refused),
+            unpromised: self.unpromised.iter().chain(self.come_unpromised()).map(told).collect(),
+            unwished: all(&self.unwished),
         }
     }
 
@@ -497,11 +506,7 @@ impl<R: UplinkReporter> Uplink<R> {
             }
             (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why, net),
             (Event::Admitted { publication }, _) => self.note_admission(which, publication),
-            (Event::Unwished { subscription, why }, _) => {
-                let filter =
-                    self.get(which).map_or_else(String::new, |end| end.filter_of(subscription).to_owned());
-                self.tell_unwished(which, &filter, &why);
-            }
+            (Event::Wished { subscription, refused }, _) => self.note_wish(which, subscription, refused),
             (Event::Repeated { stream, confirmation }, _) => {
                 self.confirm_again(which, stream, confirmation, net);
             }
@@ -568,6 +573,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.wish_at_routers(net);
         self.refused.clear();
         self.unpromised.clear();
+        self.unwished.clear();
     }
 
     /// A router is reached, or is not any more.
@@ -614,27 +620,55 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// One of the ends subscribes these filters, and no others; with each comes how long what follows takes.
     fn wish_at<N: Effects>(&mut self, which: Which, filters: BTreeMap<Box<str>, Span>, net: &mut N) {
+        self.unwished.retain(|(at, filter), _| *at != which || filters.contains_key(filter));
         if let Some(Some(missed)) = self.with_end(which, net, |end, out| end.wish(filters, out)) {
             self.tell_unwished(which, &missed, "there are too many filters for one uplink");
         }
     }
 
-    /// Something that others want is not subscribed at one of the ends.
+    /// One of the ends has said whether a filter is subscribed there.
+    fn note_wish(&mut self, which: Which, subscription: u32, refused: Option<String>) {
+        if refused.is_none() && self.unwished.is_empty() {
+            return;
+        }
+        let Some(filter) = self.get(which).map(|end| end.filter_of(subscription).to_owned()) else { return };
+        match refused {
+            Some(why) => self.tell_unwished(which, &filter, &why),
+            None => _ = self.unwished.remove(&(which, filter.into())),
+        }
+    }
+
+    /// Something that others want is not subscribed at one of the ends. That is told once for each reason.
     fn tell_unwished(&mut self, which: Which, filter: &str, why: &str) {
-        let router = router_name(&self.routers, which);
-        self.reporter.report(&UplinkNews::Unwished { router, filter, why });
+        let known = self.unwished.get(&(which, filter.into()));
+        if known.map_or(self.unwished.len() < REFUSED_MAX, |before| **before != *why) {
+            let router = router_name(&self.routers, which);
+            self.reporter.report(&UplinkNews::Unwished { router, filter, why });
+            self.unwished.insert((which, filter.into()), why.into());
+        }
     }
 
     /// A stream is not carried at one of the ends. That is told once for each reason.
     fn refuse(&mut self, which: Which, topic: &str, why: &str) {
         let router = router_name(&self.routers, which);
         let key = (which, topic.into());
+        self.unpromised.forget(which, topic);
         let known = self.refused.get(&key);
         let is_news = known.map_or(self.refused.len() < REFUSED_MAX, |before| **before != *why);
         if is_news {
             self.reporter.report(&UplinkNews::Refused { router, topic, why });
             self.refused.insert(key, why.into());
         }
+    }
+
+    fn is_troubled(&self, which: Which, topic: &str) -> bool {
+        self.unpromised.is_known(which, topic) || self.refused.contains_key(&(which, topic.into()))
+    }
+
+    /// A stream has ended, and no other of its topic goes there: nothing is to be said of it any more.
+    fn forget_troubles(&mut self, which: Which, topic: &str) {
+        self.refused.remove(&(which, topic.into()));
+        self.unpromised.forget(which, topic);
     }
 
     fn note_admission(&mut self, which: Which, publication: u32) {

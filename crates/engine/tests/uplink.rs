@@ -268,6 +268,41 @@ fn a_topic_that_another_has_no_contract_for_or_another_one_is_refused_and_told()
     assert_eq!(told[2].iter().filter(|word| word.contains("Refused")).count(), 1, "{told:#?}");
 }
 
+/// How subscribers are reached is each site's own matter.
+#[test]
+fn a_topic_may_have_another_link_class_at_each_site() {
+    let mut sites = Sites::new(1);
+    let terms = contract().over("cloud".parse().unwrap());
+    let publication = sites.world.advertise(sites.publisher, "plant/pressure", terms);
+    let local = sites.world.add_client_at(SOUTH, "other", 7);
+    sites.world.run_for(Span::millis(100));
+    sites.world.advertise(local, "plant/pressure", terms);
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    sites.publish_for(publication, Span::secs(1));
+    let subscriber = sites.subscriber;
+    assert_eq!(sites.came(subscriber).len(), 10, "{:#?}", sites.told());
+}
+
+/// What cannot be asked for is seen, until it can.
+#[test]
+fn what_cannot_be_subscribed_is_shown() {
+    let mut world = World::of_pairs(3, |_| {}, None);
+    world.add_site("north", NORTH, &[2], |_| {});
+    world.add_site("south", SOUTH, &[2], |told| told.link = "radio".parse().unwrap());
+    world.run_for(Span::secs(1));
+    let subscriber = world.add_client_at(SOUTH, "desk", 7);
+    world.run_for(Span::millis(200));
+    let subscription = world.subscribe(subscriber, "plant/#");
+    world.run_for(Span::millis(300));
+    let [(router, filter, why)] = &world.uplinks[2].view().unwished[..] else { panic!("nothing is shown") };
+    assert_eq!((router.as_deref(), filter.as_str()), (Some("r2"), "+/plant/#"));
+    assert!(why.contains("radio"), "{why}");
+    world.unsubscribe(subscriber, subscription);
+    world.run_for(Span::millis(300));
+    assert!(world.uplinks[2].view().unwished.is_empty());
+}
+
 /// Who is connected to a router itself cannot speak for a site.
 #[test]
 fn what_stands_below_a_sites_name_and_is_not_of_it_is_not_carried() {
@@ -467,13 +502,20 @@ fn what_the_whole_way_cannot_keep_crosses_without_a_promise_and_that_is_said() {
     let [(router, topic, why)] = &view.unpromised[..] else { panic!("{view:#?}") };
     assert_eq!((router.as_deref(), topic.as_str()), (Some("r2"), "north/plant/late"));
     assert!(why.starts_with("the whole way may take 59ms, and its deadline is 58ms: 6ms until"), "{why}");
-    assert!(
-        sites.world.uplinks[2].view().unpromised.is_empty(),
-        "it is said once, by who knows the whole way"
-    );
+    let there = sites.world.uplinks[2].view().unpromised;
+    let [(None, topic, why)] = &there[..] else { panic!("{there:#?}") };
+    assert!(topic == "plant/late" && why.contains("the way to this site"), "{there:#?}");
     assert_eq!(sites.came(sites.subscriber).len(), 10);
     let told = sites.told();
-    assert_eq!(told[0].iter().filter(|word| word.contains("Unpromised")).count(), 1, "{told:#?}");
+    let count = |told: &[String]| told.iter().filter(|word| word.contains("Unpromised")).count();
+    assert_eq!((count(&told[0]), count(&told[2])), (1, 0), "once, by who knows the whole way: {told:#?}");
+    // Who ends has no trouble any more.
+    sites.world.withdraw(sites.publisher, late);
+    sites.world.run_for(Span::secs(12));
+    for site in [0, 2] {
+        let view = sites.world.uplinks[site].view();
+        assert!(view.unpromised.is_empty(), "{view:#?}");
+    }
 }
 
 /// Each broker of the way plans with how old messages are when they come, and leaves time for what follows.

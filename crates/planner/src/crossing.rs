@@ -35,16 +35,16 @@ pub struct Part {
 pub struct CrossingTopic {
     /// Its filter.
     pub filter: String,
-    /// `T`.
-    pub period_ms: f64,
-    /// `D`.
-    pub deadline_ms: f64,
+    /// `T`; `None`: there is none, as of what is published by hand.
+    pub period_ms: Option<f64>,
+    /// `D`; `None`: there is none.
+    pub deadline_ms: Option<f64>,
     /// `L`.
     pub loss: String,
     /// `N` at the first broker, and at those that follow.
     pub retain: [u32; 2],
-    /// What the deadline leaves over.
-    pub spare_ms: f64,
+    /// What the deadline leaves over; `None`: there is none.
+    pub spare_ms: Option<f64>,
     /// Whether the whole way keeps its contract.
     pub kept: bool,
     /// Why not, and what would do.
@@ -108,7 +108,13 @@ fn path(config: &Config, site: &SiteConfig, retain: [u32; 2]) -> Path {
         retain,
     };
     let first = hop(config.delays.publisher_to_broker, pair(config.delays.failover), retain[0]);
-    let last = hop(far + near, pair(config.delays.failover), retain[1]);
+    // What a publisher itself sends again it keeps for a broker that is back; a site's uplink, for another one.
+    let last = if config.brokers.len() < 2 {
+        Guard::Alone { reassigned: REASSIGNED_WITHIN }
+    } else {
+        pair(config.delays.failover)
+    };
+    let last = hop(far + near, last, retain[1]);
     Path {
         hops: vec![first, hop(near + far, router, retain[1]), last],
         to_subscriber: config.way(LinkClass::EDGE),
@@ -125,14 +131,18 @@ fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTo
     let spare = contract.deadline - path.takes();
     CrossingTopic {
         filter: family.rule.filter.to_string(),
-        period_ms: contract.period.as_millis_f64(),
-        deadline_ms: contract.deadline.as_millis_f64(),
+        period_ms: millis(contract.period),
+        deadline_ms: millis(contract.deadline),
         loss: contract.loss.to_string(),
         retain,
-        spare_ms: spare.as_millis_f64(),
+        spare_ms: millis(contract.deadline).map(|_| spare.as_millis_f64()),
         kept: refusal.is_none(),
         reason: refusal.unwrap_or_default(),
     }
+}
+
+fn millis(span: Span) -> Option<f64> {
+    (!span.is_forever()).then(|| span.as_millis_f64())
 }
 
 fn in_words(refusal: &PathRefusal) -> String {
@@ -172,7 +182,7 @@ mod tests {
             "[[topic]]\nfilter = \"plant/a\"\nperiod = \"1s\"\ndeadline = \"60ms\"\nloss = \"unbounded\"\n",
         );
         assert!((answer.takes_ms - 59.0).abs() < 1e-9, "{}", answer.takes_ms);
-        assert!((answer.topics[0].spare_ms - 1.0).abs() < 1e-9 && answer.kept);
+        assert!((answer.topics[0].spare_ms.unwrap() - 1.0).abs() < 1e-9 && answer.kept);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct SiteReport {
     pub refused: Vec<RefusedStream>,
     /// Streams that cross without a promise, since the whole way does not keep their contracts.
     pub unpromised: Vec<RefusedStream>,
+    /// Filters that are wanted on the other side, and could not be subscribed.
+    pub unwished: Vec<UnwishedFilter>,
 }
 
 /// A router as it is seen from the site.
@@ -26,6 +28,8 @@ pub struct RouterReport {
     pub name: String,
     /// Whether it is reached.
     pub reached: bool,
+    /// Why not, as far as that is known.
+    pub why: String,
     /// By how many nanoseconds our clock is ahead of its; negative if it is behind.
     pub clock_ahead_ns: Option<i64>,
     /// How exactly that is known: half of the quickest way there and back.
@@ -51,6 +55,17 @@ pub struct FlowReport {
     pub bytes: u64,
     /// Messages that were not handed on, since too much waited on the connection.
     pub dropped: u64,
+}
+
+/// A filter that is wanted on the other side, and could not be subscribed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnwishedFilter {
+    /// The router that refuses it; `None`: the site's own broker.
+    pub router: Option<String>,
+    /// The filter.
+    pub filter: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A stream that is not carried, or without a promise.

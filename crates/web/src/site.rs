@@ -94,6 +94,12 @@ pub const SITE_METRICS: &[SiteMetric] = &[
         "Streams that cross without a promise, since the whole way does not keep their contracts. `verge site status` says which and why.",
     ),
     metric(
+        "verge_site_unwished_filters",
+        Kind::Gauge,
+        Figure::Site(|site| site.unwished.len() as u64),
+        "Filters that are wanted elsewhere or here, and could not be subscribed on the other side. `verge site status` says which and why.",
+    ),
+    metric(
         "verge_uplink_reached",
         Kind::Gauge,
         Figure::Router(|router| Some(if router.reached { 1.0 } else { 0.0 })),
@@ -167,6 +173,7 @@ mod tests {
             routers: vec![RouterReport {
                 name: "r1".to_owned(),
                 reached: true,
+                why: String::new(),
                 clock_ahead_ns: Some(-5),
                 clock_within_ns: Some(250_000),
                 reckoned_ns: 20_000_000,
@@ -176,6 +183,7 @@ mod tests {
             }],
             refused: Vec::new(),
             unpromised: Vec::new(),
+            unwished: Vec::new(),
         }
     }
 

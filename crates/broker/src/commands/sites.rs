@@ -13,7 +13,7 @@ use crate::commands::tasks::{TEST_UNITS, Task};
 use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::sessions::Session;
-use contract::{LinkClass, Needs, Span, Time, TopicFilter};
+use contract::{Contract, LinkClass, Needs, Span, Time, TopicFilter};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use wire::{Carry, FarewellReason, Frame, LinkId, Register};
@@ -61,6 +61,8 @@ impl Broker {
     /// A site's link asks to carry a stream for its publisher.
     pub(crate) fn carry(&mut self, now: Time, from: LinkId, carry: &Carry<'_>, out: &mut impl Outputs) {
         let &Carry { stream, incarnation, first_seq, contract, topic, publisher, origin, crossing } = carry;
+        // How subscribers here are reached, the publishing site does not know.
+        let contract = Contract { link: self.class_here(topic).unwrap_or(contract.link), ..contract };
         let register = Register { stream, incarnation, contract: Some(contract), topic };
         if let Some(text) = self.cannot_take(&register) {
             return self.deny(from, &register, &text.into(), out);
@@ -74,6 +76,14 @@ impl Broker {
             ..Publisher::new(publisher, incarnation)
         };
         self.take_registered(now, from, &register, &publisher, out);
+    }
+
+    /// The link class of a topic, where it is carried or configured.
+    fn class_here(&self, topic: &str) -> Option<LinkClass> {
+        let table = &self.flow.store.table;
+        let carried = table.find_topic(topic).and_then(|index| table.topic(index));
+        let rule = || self.promises.rule_of(topic).and_then(|place| self.settings.topics.get(place));
+        carried.map(|topic| topic.contract.link).or_else(|| rule().map(|rule| rule.contract.link))
     }
 
     /// A site's link wants to know what others subscribe.

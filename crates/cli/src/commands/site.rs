@@ -3,7 +3,7 @@
 use crate::arguments::Format;
 use config::{BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
-use report::{FlowReport, RefusedStream, RouterReport, SiteReport};
+use report::{FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -69,9 +69,9 @@ pub fn check(config: &Config, format: Format) -> Outcome {
         let kept = if topic.kept { coloured("yes", GREEN) } else { coloured("no", RED) };
         topics.add_row([
             topic.filter.clone(),
-            format!("{:.1}", topic.period_ms),
-            format!("{:.1}", topic.deadline_ms),
-            format!("{:.1}", topic.spare_ms),
+            millis(topic.period_ms),
+            millis(topic.deadline_ms),
+            millis(topic.spare_ms),
             topic.loss.clone(),
             format!("{first}, then {further}"),
             kept,
@@ -90,7 +90,7 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let rows: Vec<Row> = config.brokers.iter().map(ask).collect();
     let carrying = rows.iter().filter_map(|row| row.report.as_ref()).find(|report| report.carries);
     let whole = carrying.is_some_and(|report| {
-        let kept = report.refused.is_empty() && report.unpromised.is_empty();
+        let kept = report.refused.is_empty() && report.unpromised.is_empty() && report.unwished.is_empty();
         kept && report.routers.iter().all(|router| router.reached && !is_far(router))
     });
     if format == Format::Json {
@@ -115,18 +115,10 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let left_out =
         columns.map(|columns| fit(&mut shown, columns, &HEADINGS, &LESS_IMPORTANT)).unwrap_or_default();
     line(&shown.to_string())?;
-    for (said, colour, streams) in
-        [("not carried:", RED, &report.refused), ("without a promise:", YELLOW, &report.unpromised)]
-    {
-        for RefusedStream { router, topic, why } in streams {
-            let name = |router: &String| format!("router {router}");
-            let there = router.as_ref().map_or("the site's own broker".to_owned(), name);
-            line(&format!("{} {topic} by {there}: {why}", coloured(said, colour)))?;
-        }
-    }
+    troubles(report)?;
     for router in report.routers.iter().filter(|router| is_far(router)) {
         line(&format!(
-            "{} router {}: the quickest way there and back takes {:.1} ms, and it is reckoned as {:.1} ms each way: raise \
+            "{} router {}: the quickest way there and back takes {:.3} ms, and it is reckoned as {:.3} ms each way: raise \
              broker_to_subscriber of the link class of uplink.link",
             coloured("far:", YELLOW),
             router.name,
@@ -142,6 +134,31 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
     }
     Ok(yes(whole))
+}
+
+fn millis(value: Option<f64>) -> String {
+    value.map_or("none".to_owned(), |value| format!("{value:.1}"))
+}
+
+/// Says what does not cross as it should, and why.
+fn troubles(report: &SiteReport) -> Result<(), Trouble> {
+    for router in report.routers.iter().filter(|router| !router.reached && !router.why.is_empty()) {
+        line(&format!("{} router {}: {}", coloured("not reached:", RED), router.name, router.why))?;
+    }
+    let there = |router: &Option<String>| {
+        router.as_ref().map_or("the site's own broker".to_owned(), |name| format!("router {name}"))
+    };
+    for (said, colour, streams) in
+        [("not carried:", RED, &report.refused), ("without a promise:", YELLOW, &report.unpromised)]
+    {
+        for RefusedStream { router, topic, why } in streams {
+            line(&format!("{} {topic} by {}: {why}", coloured(said, colour), there(router)))?;
+        }
+    }
+    for UnwishedFilter { router, filter, why } in &report.unwished {
+        line(&format!("{} {filter} at {}: {why}", coloured("not subscribed:", RED), there(router)))?;
+    }
+    Ok(())
 }
 
 /// Whether the way to a router surely takes longer than it is reckoned with.

@@ -85,13 +85,32 @@ pub(super) struct Arrived {
 /// Something else that has come.
 pub(super) enum Event {
     Reigning(Reigning),
-    Interest { filter: Box<str>, way: Option<Span> },
-    Refused { publication: u32, why: String },
-    Admitted { publication: u32 },
-    Unwished { subscription: u32, why: String },
-    Repeated { stream: u32, confirmation: Confirmation },
-    Ended { stream: u32 },
-    Left { why: String },
+    Interest {
+        filter: Box<str>,
+        way: Option<Span>,
+    },
+    Refused {
+        publication: u32,
+        why: String,
+    },
+    Admitted {
+        publication: u32,
+    },
+    /// Whether a filter is subscribed, or why not.
+    Wished {
+        subscription: u32,
+        refused: Option<String>,
+    },
+    Repeated {
+        stream: u32,
+        confirmation: Confirmation,
+    },
+    Ended {
+        stream: u32,
+    },
+    Left {
+        why: String,
+    },
 }
 
 /// What an endpoint has heard.
@@ -139,9 +158,8 @@ impl<N: Effects> Outputs for Through<'_, N> {
     }
 
     fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>) {
-        if let Err(why) = result {
-            self.heard.events.push(Event::Unwished { subscription, why: why.to_owned() });
-        }
+        let refused = result.err().map(str::to_owned);
+        self.heard.events.push(Event::Wished { subscription, refused });
     }
 
     fn reigning(&mut self, reigning: Reigning) {

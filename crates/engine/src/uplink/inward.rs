@@ -45,6 +45,15 @@ impl Inward {
         self.streams.iter().filter(|((from, _), coming)| *from == router && coming.key.is_some()).count()
     }
 
+    /// The publications at home.
+    pub(super) fn at_home(&self) -> impl Iterator<Item = u32> {
+        self.published.values().map(|published| published.publication)
+    }
+
+    fn is_any_of(&self, topic: &str) -> bool {
+        self.published.keys().any(|(known, _)| **known == *topic)
+    }
+
     /// Publishes nothing at home any more. Streams stay there for the uplink that goes on.
     pub(super) fn forget_all(&mut self, home: &mut End) {
         for published in std::mem::take(&mut self.published).into_values() {
@@ -82,6 +91,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.inward.published = kept;
         for (key, Published { publication, .. }) in ended {
             self.inward.streams.retain(|_, coming| coming.key.as_ref() != Some(&key));
+            self.forget_troubles(Which::Home, &key.0);
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(publication, out));
         }
     }
@@ -231,6 +241,9 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         if let Some(published) = self.inward.published.remove(&key) {
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(published.publication, out));
+        }
+        if self.is_troubled(Which::Home, &key.0) && !self.inward.is_any_of(&key.0) {
+            self.forget_troubles(Which::Home, &key.0);
         }
     }
 }

@@ -40,6 +40,11 @@ impl Outward {
         there.filter(|(at, _)| *at == router).map(|(_, publication)| publication).collect()
     }
 
+    fn is_any_of(&self, topic: &str, router: usize) -> bool {
+        let there = |sending: &Sending| sending.there.is_some_and(|(at, _)| at == router);
+        self.streams.values().any(|sending| there(sending) && *sending.topic == *topic)
+    }
+
     /// Streams that go to a router.
     pub(super) fn streams(&self, router: usize) -> usize {
         self.streams
@@ -127,8 +132,8 @@ impl<R: UplinkReporter> Uplink<R> {
                     });
                 }
             }
-            if let Some((router, publication)) = before {
-                self.with_end(Which::Router(router), net, |end, out| end.endpoint.withdraw(publication, out));
+            if let Some(there) = before {
+                self.withdraw(there, net);
             }
         }
         // What nobody wants any more begins anew when somebody does.
@@ -234,8 +239,8 @@ impl<R: UplinkReporter> Uplink<R> {
     /// The first message of a stream, or of a life of it.
     fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Option<(usize, u32)> {
         let before = self.outward.streams.remove(&message.stream);
-        if let Some((router, publication)) = before.and_then(|sending| sending.there) {
-            self.with_end(Which::Router(router), net, |end, out| end.endpoint.withdraw(publication, out));
+        if let Some(there) = before.and_then(|sending| sending.there) {
+            self.withdraw(there, net);
         }
         let account = self.tap.endpoint.stream(message.stream)?;
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
@@ -256,9 +261,23 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// A stream has ended at home.
     pub(super) fn end_outward<N: Effects>(&mut self, stream: u32, net: &mut N) {
-        let ended = self.outward.streams.remove(&stream).and_then(|sending| sending.there);
-        if let Some((router, publication)) = ended {
-            self.with_end(Which::Router(router), net, |end, out| end.endpoint.withdraw(publication, out));
+        let Some(ended) = self.outward.streams.remove(&stream) else { return };
+        if let Some(there) = ended.there {
+            self.withdraw(there, net);
+        }
+    }
+
+    /// A stream does not go to a router any more.
+    fn withdraw<N: Effects>(&mut self, (router, publication): (usize, u32), net: &mut N) {
+        let which = Which::Router(router);
+        let topic = self.topic_of(which, publication);
+        self.with_end(which, net, |end, out| end.endpoint.withdraw(publication, out));
+        if let Some(topic) = topic
+            && self.is_troubled(which, &topic)
+            && let Some((_, at_home)) = topic.split_once('/')
+            && !self.outward.is_any_of(at_home, router)
+        {
+            self.forget_troubles(which, &topic);
         }
     }
 }

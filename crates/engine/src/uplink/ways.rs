@@ -9,9 +9,12 @@
 
 use super::{Uplink, UplinkNews, UplinkReporter, Which, router_name};
 use contract::{Crossing, Mutant, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
 
+/// What is said of a stream that comes so.
+const NOT_PROMISED_BEFORE: &str =
+    "the way to this site does not promise it: see `verge site status` at the site that publishes it";
 /// Streams of which it is remembered why they cross without a promise.
 const UNPROMISED_MAX: usize = 1_024;
 
@@ -33,6 +36,15 @@ impl Unpromised {
     /// Everything: where, the topic, and why.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Which, &str, &str)> {
         self.0.iter().map(|((which, topic), why)| (*which, &**topic, &*why.text))
+    }
+
+    /// Nothing is to be said of a stream any more.
+    pub(super) fn forget(&mut self, which: Which, topic: &str) {
+        self.0.remove(&(which, topic.into()));
+    }
+
+    pub(super) fn is_known(&self, which: Which, topic: &str) -> bool {
+        self.0.contains_key(&(which, topic.into()))
     }
 
     /// Forgets everything.
@@ -74,7 +86,7 @@ impl<R: UplinkReporter> Uplink<R> {
             );
             self.unpromise(next.which, next.topic, &why, false);
         } else if !refused {
-            self.unpromised.0.remove(&(next.which, next.topic.into()));
+            self.unpromised.forget(next.which, next.topic);
         }
         let age = if Mutant::ForgetAge.is_on() { Span::ZERO } else { age };
         let retain = if Mutant::KeepLess.is_on() { next.retain + 4 } else { next.retain };
@@ -103,6 +115,16 @@ impl<R: UplinkReporter> Uplink<R> {
         let crossing = Crossing { promised: false, ..crossing };
         self.with_end(which, net, |end, out| end.endpoint.carry_by(publication, crossing, out));
         true
+    }
+
+    /// Streams that have come here without a promise: somebody before this uplink knows why.
+    pub(super) fn come_unpromised(&self) -> impl Iterator<Item = (Which, &str, &str)> {
+        let coming = self.inward.at_home().filter_map(|publication| self.home.endpoint.carried(publication));
+        let unpromised = coming.filter(|(_, crossing)| !crossing.promised).map(|(topic, _)| topic);
+        // A topic may have several streams.
+        let topics: BTreeSet<&str> =
+            unpromised.filter(|topic| !self.unpromised.is_known(Which::Home, topic)).collect();
+        topics.into_iter().map(|topic| (Which::Home, topic, NOT_PROMISED_BEFORE))
     }
 
     /// Remembers why a stream crosses without a promise. That is told once for each reason.

@@ -10,7 +10,7 @@ use engine::{RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSett
 use host::realtime::schedule;
 use host::tls::{Tls, server_name};
 use host::{Driver, HandshakeSettings, Handshakes, Helpers, Place, Troubles, look_for, now};
-use report::{FlowReport, RefusedStream, RouterReport, SiteReport};
+use report::{FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::PeerIndex;
 
@@ -40,6 +40,7 @@ fn report_of(view: UplinkView) -> SiteReport {
     let router = |router: RouterView| RouterReport {
         name: router.name,
         reached: router.reached,
+        why: router.why,
         clock_ahead_ns: router.clock.map(|(ahead, _)| ahead),
         clock_within_ns: router.clock.map(|(_, within)| within),
         reckoned_ns: router.reckoned.0,
@@ -48,6 +49,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         inward: flow(router.inward),
     };
     let refused = |(router, topic, why)| RefusedStream { router, topic, why };
+    let unwished = |(router, filter, why)| UnwishedFilter { router, filter, why };
     SiteReport {
         site: view.site,
         carries: view.carries,
@@ -55,6 +57,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         routers: view.routers.into_iter().map(router).collect(),
         refused: view.refused.into_iter().map(refused).collect(),
         unpromised: view.unpromised.into_iter().map(refused).collect(),
+        unwished: view.unwished.into_iter().map(unwished).collect(),
     }
 }
 
