@@ -323,14 +323,14 @@ impl Broker {
     /// Something else than data from a client.
     fn client_frame(&mut self, now: Time, from: LinkId, frame: Frame<'_>, out: &mut impl Outputs) {
         match frame {
-            Frame::Register(_) | Frame::Subscribe { .. } | Frame::Carry(_) | Frame::AskInterest
+            Frame::Register(_) | Frame::Subscribe { .. } | Frame::Carry(_) | Frame::AskInterest { .. }
                 if self.may_only_ask(from) =>
             {
                 self.expel(from, FarewellReason::Limit, CROWDED, out);
             }
             Frame::Register(register) => self.register(now, from, &register, out),
             Frame::Carry(carry) => self.carry(now, from, &carry, out),
-            Frame::AskInterest => self.ask_interest(now, from, out),
+            Frame::AskInterest { topics } => self.ask_interest(now, from, topics, out),
             Frame::Unregister { stream } => self.unregister(now, from, stream, out),
             Frame::Subscribe { number, needs, filter } => {
                 self.subscribe(now, from, number, needs, filter, out);

@@ -587,8 +587,10 @@ impl Endpoint {
                 }
             }
             Frame::ClockReply { sent, clock } => self.compare_clocks(now, index, from, (sent, clock), out),
-            Frame::Interest { .. } if self.primary == Some(broker) => out.answered(broker, &frame),
-            Frame::Interest { .. } => {}
+            Frame::Interest { .. } | Frame::Published { .. } if self.primary == Some(broker) => {
+                out.answered(broker, &frame);
+            }
+            Frame::Interest { .. } | Frame::Published { .. } => {}
             Frame::NodeStatus(_)
             | Frame::LevelStatuses(_)
             | Frame::OperatorStatuses(_)
@@ -949,7 +951,7 @@ impl Endpoint {
     fn ask_again(&mut self, broker: usize, out: &mut impl Outputs) {
         let Some(link) = self.brokers[broker].up() else { return };
         if self.settings.crosses {
-            out.send(link, &Frame::AskInterest);
+            out.send(link, &Frame::AskInterest { topics: self.settings.hears_topics });
         }
         let bit = 1 << broker;
         for (number, subscription) in self.subscriptions.iter_mut().enumerate() {

@@ -74,6 +74,8 @@ pub struct Settings {
     pub failover: Span,
     /// It is a site's link, which is told what is subscribed.
     pub crosses: bool,
+    /// It is told as well what is published in the site.
+    pub hears_topics: bool,
     /// What it gets is handed on, and confirmed when the next one has it, not when it has come.
     pub hands_on: bool,
     /// Times are turned from our clock into that of the brokers, and back.
@@ -96,6 +98,7 @@ impl Settings {
             retry: Span::millis(50),
             failover: Span::millis(50),
             crosses: false,
+            hears_topics: false,
             hands_on: false,
             translates: false,
             limits: Limits::default(),

@@ -99,7 +99,7 @@ impl<'f> Command<'f> {
         Some(match frame {
             Frame::Register(register) => Command::Register(register),
             Frame::Carry(carry) => Command::Carry(carry),
-            Frame::AskInterest => Command::AskInterest,
+            Frame::AskInterest { .. } => Command::AskInterest,
             Frame::Subscribe { filter, .. } => Command::Subscribe(filter),
             Frame::StatusRequest { .. } | Frame::ClientsRequest { .. } => Command::Look,
             Frame::DropClient { .. } => Command::DropClient,
@@ -114,6 +114,7 @@ impl<'f> Command<'f> {
             | Frame::Announce { .. }
             | Frame::Retire { .. }
             | Frame::Interest { .. }
+            | Frame::Published { .. }
             | Frame::Publish { .. }
             | Frame::Deliver { .. }
             | Frame::Replicate { .. }

@@ -114,7 +114,8 @@ impl Stand {
                     origin: "north",
                     crossing: contract::Crossing::NONE,
                 }));
-                out.push(&Frame::AskInterest);
+                out.push(&Frame::AskInterest { topics: seq % 3 == 0 });
+                out.push(&Frame::Published { published: seq % 2 == 1, topic: word });
                 out.push(&Frame::Interest { wanted: seq % 2 == 0, onward: Span(seq as i64), filter: word });
             }
             18 if step.flag => {

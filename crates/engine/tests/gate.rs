@@ -287,14 +287,14 @@ fn a_sites_link_needs_a_right_of_its_own_beside_those_for_its_topics() {
         refused.contains("admitted: false") && refused.contains("acl test anonymous sites admin"),
         "{refused}"
     );
-    bench.tell(link, &Frame::AskInterest);
+    bench.tell(link, &Frame::AskInterest { topics: false });
     assert_eq!(bench.closed(link).unwrap().0, FarewellReason::Denied);
     let sites = "[[user.rule]]\nallow = \"admin\"\ntopics = [\"sites\"]\n";
     let (mut bench, link) = enter(&users(sites));
     assert!(bench.ask(link, &carry("north/pump")).contains("admitted: true"));
     let refused = bench.ask(link, &carry("south/pump"));
     assert!(refused.contains("admitted: false"), "{refused}");
-    bench.tell(link, &Frame::AskInterest);
+    bench.tell(link, &Frame::AskInterest { topics: false });
     let heard = bench.heard(link);
     assert!(
         heard.last().unwrap().contains("Interest { wanted: true, onward: Span(0), filter: \"\" }"),

@@ -11,6 +11,7 @@ mod records;
 mod router;
 mod site;
 mod tree;
+mod wishes;
 
 pub use coordination::{Lasting, Node, Operation, Refusal, Reply, Request, Session, Stat, Ticket};
 pub use leader::{LeaderNews, SHARD_TOPICS_MAX};

@@ -16,9 +16,10 @@ use crate::records::{
     to_bytes,
 };
 use crate::tree::{
-    EDGES, Side, VERSION_PATH, broker_path, endpoint_path, escape, hash, side_path, topic_of, topic_path,
-    unescape,
+    EDGES, Side, VERSION_PATH, broker_path, endpoint_path, escape, hash, is_folder, side_path, topic_of,
+    topic_path, unescape,
 };
+use crate::wishes::Wishes;
 use contract::{Mutant, Span, Time, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -76,6 +77,8 @@ pub enum SiteNews {
         /// The router.
         router: String,
     },
+    /// More topics are wanted than the site may have; those that are above are not asked for.
+    TooMany(TooManyTopics),
     /// Somebody has removed what said that a topic is to be kept for this site; it is not created again.
     KeptNoMore {
         /// The topic.
@@ -98,7 +101,7 @@ pub struct Keep {
 pub struct TooManyTopics(pub usize);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Purpose {
+pub(crate) enum Purpose {
     Claim,
     /// The endpoint of a topic, by the topic's number.
     Endpoint(u64, Side),
@@ -149,7 +152,8 @@ struct Linked {
 #[derive(Clone, Debug)]
 pub struct Site {
     settings: SiteSettings,
-    member: Member<Purpose>,
+    pub(crate) member: Member<Purpose>,
+    pub(crate) wishes: Wishes,
     topics: BTreeMap<String, Topic>,
     /// Topics by the numbers that outcomes name them by.
     by_number: BTreeMap<u64, String>,
@@ -170,6 +174,7 @@ impl Site {
         Site {
             member: Member::new(settings.holder.clone(), claim.claiming(&settings.holder)),
             settings,
+            wishes: Wishes::default(),
             topics: BTreeMap::new(),
             by_number: BTreeMap::new(),
             numbers: 0,
@@ -255,6 +260,15 @@ impl Site {
         }
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    pub(crate) fn tell(&mut self, news: SiteNews) {
+        self.news.push_back(news);
+    }
+
     /// Where a topic is carried, as far as is known.
     pub fn route(&self, topic: &str) -> Option<&Route> {
         self.topics.get(topic)?.route.as_ref()
@@ -278,12 +292,15 @@ impl Site {
     }
 
     /// Takes up what has come.
-    fn settle(&mut self, now: Time) {
+    pub(crate) fn settle(&mut self, now: Time) {
         loop {
             if let Some(outcome) = self.member.mirror.poll_outcome() {
                 self.take_outcome(now, &outcome);
-            } else if let Some((_, path)) = self.member.mirror.poll_change() {
-                self.take_change(now, &path);
+            } else if let Some((aspect, path)) = self.member.mirror.poll_change() {
+                match aspect {
+                    Aspect::Data => self.take_change(now, &path),
+                    Aspect::Children => self.take_list(now, &path),
+                }
             } else {
                 return self.member.rest(now);
             }
@@ -318,6 +335,15 @@ impl Site {
                     }
                 }
             }
+        }
+    }
+
+    /// Topics have come or gone, or sites that publish one.
+    fn take_list(&mut self, now: Time, path: &str) {
+        if is_folder(path) {
+            self.look_for_meant(now, path);
+        } else if let Some((topic, _)) = topic_of(path) {
+            self.ask_for(now, &topic);
         }
     }
 

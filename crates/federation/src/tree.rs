@@ -96,6 +96,16 @@ pub(crate) fn folder_of(topic: &str) -> String {
     format!("{TOPICS}/{:02x}", hash(&[topic]) & 0xff)
 }
 
+/// All folders of topics.
+pub(crate) fn folders() -> impl Iterator<Item = String> {
+    (0..256).map(|folder| format!("{TOPICS}/{folder:02x}"))
+}
+
+/// Whether a path is that of a folder of topics.
+pub(crate) fn is_folder(path: &str) -> bool {
+    path.strip_prefix(TOPICS).is_some_and(|rest| rest.matches('/').count() == 1)
+}
+
 pub(crate) fn topic_path(topic: &str) -> String {
     format!("{}/{}", folder_of(topic), escape(topic))
 }

@@ -293,3 +293,33 @@ fn an_endpoint_that_may_not_be_written_is_told_once() {
     world.run(Span::secs(3));
     assert!(world.service.nodes().any(|(there, _)| there == path));
 }
+
+/// A filter with wildcards asks for what other sites publish, and keeps nothing that nobody publishes any more.
+#[test]
+fn what_filters_mean_is_asked_for_while_somebody_else_publishes_it() {
+    let mut world = World::new(6);
+    world.add_router("r1");
+    let [a, b] = ["a", "b"].map(|name| world.add_site(name));
+    world.open(b, "plant/own", Side::Publishes, &terms());
+    world.wish(b, &["plant/#", "office"]);
+    world.run(Span::secs(3));
+    let asked = |world: &World| {
+        let nodes = world.service.nodes().filter_map(|(path, _)| path.strip_suffix("/sub/b"));
+        let topics = nodes.filter_map(|path| federation::unescape(path.rsplit('/').next()?));
+        topics.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(asked(&world), BTreeSet::from(["office".to_owned()]), "nobody else publishes anything");
+    for topic in ["plant/1", "plant/own", "yard/1", "$SYS/1"] {
+        world.open(a, topic, Side::Publishes, &terms());
+    }
+    world.run(Span::secs(3));
+    assert_eq!(asked(&world), ["office", "plant/1", "plant/own"].map(str::to_owned).into());
+    world.close(a, "plant/1", Side::Publishes);
+    world.run(Span::secs(70));
+    assert_eq!(asked(&world), ["office", "plant/own"].map(str::to_owned).into());
+    assert!(world.service.nodes().all(|(path, _)| !path.contains("plant%2f1")), "it is forgotten");
+    world.wish(b, &[]);
+    world.run(Span::secs(3));
+    assert!(asked(&world).is_empty());
+    assert_eq!(world.broken, [""; 0]);
+}

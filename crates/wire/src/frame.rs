@@ -378,7 +378,10 @@ pub enum Frame<'a> {
         number: u32,
     },
     /// A site's link to broker: tell me now, and whenever it changes, what others subscribe here.
-    AskInterest,
+    AskInterest {
+        /// Whether it wants to know as well which topics are published here.
+        topics: bool,
+    },
     /// Broker to a site's link: somebody else subscribes these topics, or nobody does any more.
     Interest {
         /// Whether they are wanted.
@@ -387,6 +390,13 @@ pub enum Frame<'a> {
         onward: Span,
         /// The filter. An empty one says that everything has been told that was there when this was asked.
         filter: &'a str,
+    },
+    /// Broker to a site's link: a topic is published in this site, or is not any more.
+    Published {
+        /// Whether it is.
+        published: bool,
+        /// The topic. An empty one says that everything has been told that was there when this was asked.
+        topic: &'a str,
     },
     /// Broker to subscriber: you read too slowly.
     Shortfall(Shortfall),
@@ -585,6 +595,7 @@ mod kind {
     pub(super) const MEMORY: u8 = 0x17;
     pub(super) const ASK_INTEREST: u8 = 0x24;
     pub(super) const INTEREST: u8 = 0x25;
+    pub(super) const PUBLISHED: u8 = 0x26;
     pub(super) const RECEIVED: u8 = 0x1e;
     pub(super) const TROUBLE: u8 = 0x1f;
     pub(super) const JOIN: u8 = 0x30;
@@ -691,8 +702,9 @@ impl<'a> Frame<'a> {
             Frame::Reign { .. } => kind::REIGN,
             Frame::Register(_) => kind::REGISTER,
             Frame::Carry(_) => kind::CARRY,
-            Frame::AskInterest => kind::ASK_INTEREST,
+            Frame::AskInterest { .. } => kind::ASK_INTEREST,
             Frame::Interest { .. } => kind::INTEREST,
+            Frame::Published { .. } => kind::PUBLISHED,
             Frame::Verdict(_) => kind::VERDICT,
             Frame::Unregister { .. } => kind::UNREGISTER,
             Frame::Announce(_) => kind::ANNOUNCE,
@@ -760,6 +772,11 @@ impl<'a> Frame<'a> {
                 put(out, &InterestHead { wanted: u8::from(*wanted), onward: onward.0.into() });
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
+            Frame::AskInterest { topics } => out.push(u8::from(*topics)),
+            Frame::Published { published, topic } => {
+                out.push(u8::from(*published));
+                put_text(out, topic, TOPIC_BYTES_MAX);
+            }
             Frame::Verdict(verdict) => verdict.encode(out),
             Frame::Announce(announce) => announce.encode(out),
             Frame::Publish(run) | Frame::Deliver(run) | Frame::Replicate(run) | Frame::Forward(run) => {
@@ -820,12 +837,7 @@ impl<'a> Frame<'a> {
                 out.extend_from_slice(picture);
             }
             Frame::Knows(knows) => out.extend_from_slice(knows.bytes()),
-            Frame::Join
-            | Frame::JoinKnowing
-            | Frame::Synced
-            | Frame::Standby
-            | Frame::Handover
-            | Frame::AskInterest => {}
+            Frame::Join | Frame::JoinKnowing | Frame::Synced | Frame::Standby | Frame::Handover => {}
             Frame::Poll { number } | Frame::PollReply { number } => put(out, &U64::new(*number)),
             Frame::ClockRequest { sent, known } => {
                 let (ahead, within) = known.map_or((0, 0), |known| (known.ahead.0, known.within.0));
@@ -905,7 +917,11 @@ impl<'a> Frame<'a> {
             }
             kind::REGISTER => Frame::Register(Register::decode(reader)?),
             kind::CARRY => Frame::Carry(Carry::decode(reader)?),
-            kind::ASK_INTEREST => Frame::AskInterest,
+            kind::ASK_INTEREST => Frame::AskInterest { topics: *reader.head::<u8>()? != 0 },
+            kind::PUBLISHED => {
+                let published = *reader.head::<u8>()? != 0;
+                Frame::Published { published, topic: reader.text(TOPIC_BYTES_MAX)? }
+            }
             kind::INTEREST => {
                 let head = reader.head::<InterestHead>()?;
                 let (wanted, onward) = (head.wanted != 0, Span(head.onward.get()).max(Span::ZERO));

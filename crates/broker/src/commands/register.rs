@@ -324,8 +324,11 @@ impl Broker {
         let topic = known.ok_or((topic, bound));
         let made = self.make_stream_of(now, topic, contract, publisher, out);
         match (&made, known) {
-            (Ok(stream), None) => self.set_route(*stream, route),
-            (Ok(_), Some(_)) => {}
+            (Ok(stream), None) => {
+                self.set_route(*stream, route);
+                self.tell_topic(*stream, true, out);
+            }
+            (Ok(stream), Some(_)) => self.tell_topic(*stream, true, out),
             (Err(_), _) => {
                 bound.iter().for_each(|bound| out.unbind(bound.handle));
                 route.iter().for_each(|route| out.unroute(route.number));
@@ -700,6 +703,7 @@ impl Broker {
 
     /// Forgets a stream at once.
     pub(crate) fn drop_stream(&mut self, index: StreamId, out: &mut impl Outputs) {
+        self.tell_topic(index, false, out);
         self.silences.end(&mut self.flow.store.table, index);
         let Some((stream, topic)) = self.flow.store.table.pair(index) else {
             return invariant!("a stream that ends is there");

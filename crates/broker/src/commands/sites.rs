@@ -4,16 +4,19 @@
 //! site's link hears which filters others have subscribed, and carries what they mean. A router tells sites what the other sites want, and a
 //! site's broker tells its link what is wanted at home, in the same way.
 //!
+//! A site's link may also hear which topics are published in the site, so that it can offer them elsewhere before anybody wants them.
+//!
 //! Invariant: a link has been told that a filter is wanted, and not the contrary since, exactly if somebody else than the link's own client
-//! subscribes it; while it is still being told of what was there when it asked, that is true of what it has been told of.
+//! subscribes it; while it is still being told of what was there when it asked, that is true of what it has been told of. Of topics the same.
 
 use crate::broker::Broker;
 use crate::commands::register::Publisher;
 use crate::commands::tasks::{TEST_UNITS, Task};
 use crate::outputs::Outputs;
-use crate::store::ids::SessionId;
+use crate::store::ids::{SessionId, TopicId};
 use crate::store::sessions::Session;
-use contract::{Contract, LinkClass, Needs, Span, Time, TopicFilter};
+use crate::store::table::Topic;
+use contract::{Contract, LinkClass, Needs, Span, StreamId, Time, TopicFilter, invariant};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use wire::{Carry, FarewellReason, Frame, LinkId, Register};
@@ -33,15 +36,25 @@ pub enum Others {
 /// What links are told of what is subscribed.
 #[derive(Clone, Default)]
 pub(crate) struct Interest {
-    links: Vec<LinkId>,
+    links: Vec<Interested>,
     /// Filters that others want, and who: one bit each.
     others: BTreeMap<Box<str>, u8>,
+}
+
+/// A link that is told what is subscribed.
+#[derive(Clone, Copy)]
+struct Interested {
+    link: LinkId,
+    /// It is told as well what is published.
+    topics: bool,
 }
 
 /// A link that is being told what was subscribed when it asked.
 #[derive(Clone)]
 pub(crate) struct Telling {
     link: LinkId,
+    /// Whether it is told of topics, and of which place.
+    topics: Option<usize>,
     /// The place of the session that is told of.
     session: usize,
     /// Its filters are, after this one.
@@ -53,7 +66,7 @@ pub(crate) struct Telling {
 impl Interest {
     /// Forgets a link.
     pub(crate) fn forget(&mut self, link: LinkId) {
-        self.links.retain(|other| *other != link);
+        self.links.retain(|other| other.link != link);
     }
 }
 
@@ -87,14 +100,16 @@ impl Broker {
     }
 
     /// A site's link wants to know what others subscribe.
-    pub(crate) fn ask_interest(&mut self, now: Time, from: LinkId, out: &mut impl Outputs) {
+    pub(crate) fn ask_interest(&mut self, now: Time, from: LinkId, topics: bool, out: &mut impl Outputs) {
         self.interest.forget(from);
         if self.interest.links.len() >= INTERESTED_MAX {
             let text = "too many links of sites ask what is subscribed here: use more routers";
             return self.expel(from, FarewellReason::Limit, text, out);
         }
-        self.interest.links.push(from);
-        self.begin(now, Task::Tell(Telling { link: from, session: 0, after: None, after_others: None }), out);
+        self.interest.links.push(Interested { link: from, topics });
+        let topics = topics.then_some(0);
+        let telling = Telling { link: from, topics, session: 0, after: None, after_others: None };
+        self.begin(now, Task::Tell(telling), out);
     }
 
     /// Tells a link further filters. Returns how many units that took, and whether it was all.
@@ -111,6 +126,21 @@ impl Broker {
         };
         let sessions = &self.flow.store.sessions;
         let mut used = 0;
+        let table = &self.flow.store.table;
+        while used < units
+            && let Some(place) = telling.topics
+        {
+            used += 1;
+            telling.topics = (place < table.topic_places()).then_some(place + 1);
+            match telling.topics {
+                None => tell_published(link, "", true, out),
+                Some(_) => {
+                    let topic = table.topic(TopicId(place as u32));
+                    let own = topic.filter(|topic| self.is_published_here(topic, None));
+                    own.iter().for_each(|topic| tell_published(link, topic.name.as_str(), true, out));
+                }
+            }
+        }
         while used < units && telling.session < sessions.places() {
             used += 1;
             let others = |session: &&Session| !is_same(&session.client, &state.name);
@@ -138,6 +168,27 @@ impl Broker {
         (used, false)
     }
 
+    /// Whether somebody in this site publishes a topic, not counting this stream of it.
+    fn is_published_here(&self, topic: &Topic, but: Option<StreamId>) -> bool {
+        let streams = topic.streams.iter().filter(|stream| Some(**stream) != but);
+        let mut streams = streams.filter_map(|stream| self.flow.store.table.stream(*stream));
+        streams.any(|stream| stream.record.origin.is_empty())
+    }
+
+    /// A stream has come, or is about to go: those are told for whom this changes whether its topic is published in this site.
+    pub(crate) fn tell_topic(&self, stream: StreamId, published: bool, out: &mut impl Outputs) {
+        let mut interested = self.interest.links.iter().filter(|interested| interested.topics).peekable();
+        if interested.peek().is_none() {
+            return;
+        }
+        let Some((of, topic)) = self.flow.store.table.pair(stream) else {
+            return invariant!("a stream that comes or goes is there");
+        };
+        if of.record.origin.is_empty() && !self.is_published_here(topic, Some(stream)) {
+            interested.for_each(|to| tell_published(to.link, topic.name.as_str(), published, out));
+        }
+    }
+
     /// A session subscribes a filter now, or does not any more, which the broker knows already. Those are told for whom this changes whether it
     /// is wanted.
     pub(crate) fn tell_interest(
@@ -163,7 +214,7 @@ impl Broker {
                 theirs.filter_map(|other| other.filters.get(filter)).map(|of| self.way_behind(&of.needs));
             others.into_iter().chain(ways).max()
         };
-        for link in &self.interest.links {
+        for Interested { link, .. } in &self.interest.links {
             let Some(state) = self.flow.store.links.get(*link) else { continue };
             if is_same(client, &state.name) {
                 continue;
@@ -197,7 +248,7 @@ impl Broker {
         }
         let sessions = &self.flow.store.sessions;
         let onward = wanted.then(|| self.way_behind(&Needs::NONE));
-        for link in &self.interest.links {
+        for Interested { link, .. } in &self.interest.links {
             let Some(state) = self.flow.store.links.get(*link) else { continue };
             let is_others = |index: SessionId| {
                 sessions.get(index).is_some_and(|session| !is_same(&session.client, &state.name))
@@ -222,6 +273,11 @@ fn is_same(client: &str, other: &str) -> bool {
 fn tell(link: LinkId, filter: &str, onward: Option<Span>, out: &mut impl Outputs) {
     let (wanted, onward) = (onward.is_some(), onward.unwrap_or_default());
     out.send(link, &Frame::Interest { wanted, onward, filter });
+}
+
+/// Tells a link that a topic is published in this site, or is not any more.
+fn tell_published(link: LinkId, topic: &str, published: bool, out: &mut impl Outputs) {
+    out.send(link, &Frame::Published { published, topic });
 }
 
 #[cfg(test)]

@@ -592,6 +592,11 @@ impl Table {
         places.filter_map(|(index, stream)| stream.as_ref().map(|stream| (StreamId(index as u32), stream)))
     }
 
+    /// Places of topics, whether one is there or not.
+    pub(crate) fn topic_places(&self) -> usize {
+        self.topics.len()
+    }
+
     pub(crate) fn topics(&self) -> impl Iterator<Item = (TopicId, &Topic)> {
         let topics = self.topics.iter().enumerate();
         topics.filter_map(|(index, topic)| topic.as_ref().map(|topic| (TopicId(index as u32), topic)))

@@ -14,10 +14,23 @@ pub const CHECKERS: [&str; 7] = ["carriers", "ways", "routes", "links", "epochs"
 /// What is not as it must be: the checker, and what it found.
 pub type Wrong = (&'static str, String);
 
-const TOPICS: usize = 8;
+const TOPICS: usize = 12;
+/// What sites may want by filters: of topics that nobody subscribes by name.
+const WISHES: [&[&str]; 4] = [&[], &["wild/#"], &["wild/9"], &["wild/+", "wild/10"]];
 
 fn topic(number: usize) -> String {
-    format!("plant/{number}")
+    if number < 8 { format!("plant/{number}") } else { format!("wild/{number}") }
+}
+
+/// Whether a site's filters ask for a topic, by code of its own: one names it, or means it and another site publishes it.
+fn is_wished(world: &World, cast: &Cast, site: usize, name: &str) -> bool {
+    let publishes =
+        |of: &usize| world.participants[*of].wants.contains_key(&(name.to_owned(), Side::Publishes));
+    let others = cast.sites.iter().filter(|of| **of != site).any(publishes);
+    world.participants[site].wishes.iter().any(|filter| match filter.as_str() {
+        "wild/#" | "wild/+" => name.starts_with("wild/") && others,
+        named => named == name,
+    })
 }
 
 fn terms(random: &mut fastrand::Rng) -> Terms {
@@ -45,9 +58,10 @@ fn act(world: &mut World, cast: &mut Cast, random: &mut fastrand::Rng, worst: bo
     let router = any(random, &cast.routers);
     let one = if random.bool() { site } else { router };
     let name = topic(random.usize(..TOPICS));
-    let side = if random.bool() { Side::Publishes } else { Side::Subscribes };
+    let side = if random.bool() || name.starts_with("wild") { Side::Publishes } else { Side::Subscribes };
     let span = Span::millis(random.i64(100..9_000));
-    match random.u32(..if worst { 40 } else { 24 }) {
+    match random.u32(..if worst { 42 } else { 26 }) {
+        24 | 25 => world.wish(site, WISHES[random.usize(..WISHES.len())]),
         0..10 => {
             let terms = terms(random);
             world.open(site, &name, side, &terms);
@@ -67,8 +81,8 @@ fn act(world: &mut World, cast: &mut Cast, random: &mut fastrand::Rng, worst: bo
             }
             world.touch(router);
         }
-        24..28 => world.take_over(one),
-        28..32 => {
+        26..30 => world.take_over(one),
+        30..34 => {
             world.kill(one);
             world.act_at(span, move |world| {
                 if world.participants[one].role.is_none() {
@@ -77,9 +91,9 @@ fn act(world: &mut World, cast: &mut Cast, random: &mut fastrand::Rng, worst: bo
                 }
             });
         }
-        32..36 => world.cut(one, span),
-        36..38 => world.outage(Span(span.0 / 2)),
-        38 => {
+        34..38 => world.cut(one, span),
+        38..40 => world.outage(Span(span.0 / 2)),
+        40 => {
             let paths: Vec<String> = world.service.nodes().map(|(path, _)| path.to_owned()).collect();
             let path = &paths[random.usize(..paths.len())];
             // What a site has below a topic it does not look at again; see the README.
@@ -96,7 +110,7 @@ fn wanted(world: &World, cast: &Cast, name: &str) -> Option<(Carried, BTreeSet<(
     let (mut offers, mut asks) = (BTreeMap::new(), BTreeMap::new());
     let (mut carried, mut refused) = (Carried::default(), BTreeSet::new());
     let now_s = world.now.0 / 1_000_000_000;
-    for site in cast.sites.iter().map(|site| &world.participants[*site]) {
+    for (of, site) in cast.sites.iter().map(|site| (*site, &world.participants[*site])) {
         let want = |side| site.wants.get(&(name.to_owned(), side)).map(|(_, terms)| terms.clone());
         if let Some(kept) = site.keeps.get(name).filter(|(keep, _)| keep.until_s > now_s) {
             carried.kept.insert(site.name.clone());
@@ -104,6 +118,9 @@ fn wanted(world: &World, cast: &Cast, name: &str) -> Option<(Carried, BTreeSet<(
         }
         offers.extend(want(Side::Publishes).map(|terms| (site.name.clone(), terms)));
         asks.extend(want(Side::Subscribes).map(|terms| (site.name.clone(), terms)));
+        if is_wished(world, cast, of, name) {
+            asks.insert(site.name.clone(), Terms::default());
+        }
     }
     let pairs = offers.iter().flat_map(|offer| asks.iter().map(move |ask| (offer, ask)));
     for ((from, offered), (to, asked)) in pairs.filter(|((from, _), (to, _))| from != to) {
@@ -157,6 +174,7 @@ fn wrong(world: &mut World, cast: &Cast) -> Vec<Wrong> {
         for of in &cast.sites {
             let site = &world.participants[*of];
             let any = Side::ALL.into_iter().any(|side| site.wants.contains_key(&(name.clone(), side)))
+                || is_wished(world, cast, *of, &name)
                 || wants.kept.contains(&site.name);
             let route = site.routes.get(&name).map(|(route, _)| (route.router.clone(), route.former.clone()));
             if route != any.then(|| (router.clone(), None)) {

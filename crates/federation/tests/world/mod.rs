@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test uses its own part of the world")]
 
-use contract::{Span, Time};
+use contract::{Span, Time, TopicFilter};
 use federation::{
     Holder, Keep, Participant, Reply, Request, Route, Router, RouterNews, RouterSettings, Session, Side,
     Site, SiteNews, SiteSettings, Terms, Ticket,
@@ -72,6 +72,8 @@ pub struct Player {
     /// What applications at a site want: said again to whoever takes over.
     pub wants: BTreeMap<(String, Side), (u32, Terms)>,
     pub keeps: BTreeMap<String, (Keep, Terms)>,
+    /// Filters of what is wanted.
+    pub wishes: Vec<TopicFilter>,
     pub news: Vec<(Time, String)>,
     pub routes: BTreeMap<String, (Route, Time)>,
     pub links: BTreeMap<String, String>,
@@ -127,6 +129,7 @@ impl World {
             reign: 1,
             wants: BTreeMap::new(),
             keeps: BTreeMap::new(),
+            wishes: Vec::new(),
             news: Vec::new(),
             routes: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -198,6 +201,17 @@ impl World {
         self.after(of);
     }
 
+    /// From now on a site wants what these filters mean.
+    pub fn wish(&mut self, of: usize, filters: &[&str]) {
+        let wishes: Vec<TopicFilter> = filters.iter().map(|filter| filter.parse().unwrap()).collect();
+        self.participants[of].wishes.clone_from(&wishes);
+        let now = self.now;
+        if let Some(site) = self.site(of) {
+            site.wish(now, &wishes);
+        }
+        self.after(of);
+    }
+
     pub fn keep(&mut self, of: usize, topic: &str, keep: Keep) {
         self.participants[of].keeps.insert(topic.to_owned(), (keep, Terms::default()));
         let now = self.now;
@@ -235,6 +249,7 @@ impl World {
         self.participants[of].role = Some(role);
         let wants = self.participants[of].wants.clone();
         let keeps = self.participants[of].keeps.clone();
+        let wishes = self.participants[of].wishes.clone();
         let now = self.now;
         if let Some(site) = self.site(of) {
             for ((topic, side), (count, terms)) in &wants {
@@ -243,6 +258,7 @@ impl World {
             for (topic, (keep, terms)) in &keeps {
                 site.keep(now, topic, *keep, terms).unwrap();
             }
+            site.wish(now, &wishes);
         }
         self.events.push(self.now, What::Connect { of });
     }

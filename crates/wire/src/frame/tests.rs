@@ -111,7 +111,7 @@ proptest! {
 
     #[test]
     fn control_frames_round_trip(number in any::<u64>(), flag in any::<bool>(), text in "\\PC{0,60}", reason in 0_u8..6, row in any::<u32>()) {
-        for frame in [Frame::AskInterest, Frame::Join, Frame::JoinKnowing, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
+        for frame in [Frame::AskInterest { topics: flag }, Frame::Published { published: flag, topic: &text }, Frame::Join, Frame::JoinKnowing, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
             round_trip(frame)?;
         }
         let known = flag.then_some(ClockDifference { ahead: Span(number as i64), within: Span(i64::from(row)) });
