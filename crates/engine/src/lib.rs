@@ -24,5 +24,6 @@ pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
 pub use uplink::{
-    ROUTERS_MAX, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView,
+    Coordinated, CoordinationView, ROUTERS_MAX, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter,
+    UplinkSettings, UplinkView,
 };

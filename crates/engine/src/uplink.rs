@@ -14,6 +14,7 @@
 //!
 //! Source: the edge broker of PubSubCoord §2.6; `docs/decisions/0039`.
 
+mod coordinated;
 mod ends;
 mod handing;
 mod holding;
@@ -24,8 +25,11 @@ mod wishes;
 
 use crate::client_node::feed;
 use crate::node::Node;
+pub use coordinated::{Coordinated, CoordinationView};
+
 use contract::path::REASSIGNED_WITHIN;
 use contract::{Epoch, LinkClass, Span, Time, TopicFilter};
+use coordinated::Coordinator;
 use endpoint::{BROKERS_MAX, Endpoint, Limits, PublishError, Reigning, Settings};
 use ends::{End, Event, Heard, Through};
 use inward::Inward;
@@ -86,8 +90,10 @@ pub struct UplinkSettings {
     pub beside: PeerIndex,
     /// How routers are spoken to; each has a number of brokers of its own.
     pub router: Settings,
-    /// The routers: names, and how many addresses each has.
+    /// The routers: names, and how many addresses each has. None where the site is coordinated.
     pub routers: Vec<(String, u8)>,
+    /// How a coordination service names the routers, if one does.
+    pub coordinated: Option<Coordinated>,
     /// Which of the site's topics may leave it.
     pub share: Vec<TopicFilter>,
     /// Which topics of other sites may come.
@@ -126,6 +132,7 @@ impl UplinkSettings {
                 ..crossing(&format!("@{site}"), ONE_LIFE, 0)
             },
             routers: Vec::new(),
+            coordinated: None,
             share: everything(),
             want: everything(),
             link: LinkClass::CLOUD,
@@ -180,6 +187,13 @@ pub enum UplinkNews<'a> {
         /// The topic, as it is called there.
         topic: &'a str,
         /// Why.
+        why: &'a str,
+    },
+    /// The coordination service knows this site by its name, and says where its topics go.
+    Coordinated,
+    /// It does not, or something else is wrong with coordination. What is known goes on.
+    Uncoordinated {
+        /// Why, and what would do.
         why: &'a str,
     },
     /// Something that others want is not told to be wanted, or not subscribed.
@@ -263,6 +277,8 @@ pub struct UplinkView {
     pub unpromised: Vec<(Option<String>, String, String)>,
     /// Filters that are wanted on the other side, and could not be subscribed.
     pub unwished: Vec<(Option<String>, String, String)>,
+    /// How coordination is, where a service does that.
+    pub coordination: Option<CoordinationView>,
 }
 
 /// The uplink of a site, wired to bytes.
@@ -282,6 +298,7 @@ pub struct Uplink<R> {
     heard: Heard,
     /// What is heard while something is asked of an endpoint of which nothing comes at once: nothing.
     aside: Heard,
+    coordinator: Option<Coordinator>,
     /// What is wanted at home.
     wishes: Wishes,
     wants_anew: WantsAnew,
@@ -299,11 +316,15 @@ pub struct Uplink<R> {
 struct WantsAnew {
     at_home: bool,
     at_routers: bool,
+    /// Or something else is published here.
+    by_coordination: bool,
 }
 
 /// A router, and what is known of it.
 struct Router {
     name: String,
+    /// How many addresses it has; none where the place is free.
+    brokers: u8,
     end: End,
     reached: bool,
     /// The number of the reign in which it was reached last.
@@ -316,6 +337,7 @@ struct Router {
     wishes: Wishes,
     sent: Traffic,
     came: Traffic,
+    vacant_since: Time,
 }
 
 /// A broker of one of the ends, and the way through it.
@@ -337,24 +359,16 @@ const REFUSED_MAX: usize = 1_024;
 impl<R: UplinkReporter> Uplink<R> {
     /// An uplink that has just started.
     pub fn new(settings: UplinkSettings, now: Time, reporter: R) -> Uplink<R> {
-        let home = End::new(settings.home.clone(), None, now);
-        let routers = settings.routers.iter().take(ROUTERS_MAX).map(|(name, brokers)| Router {
-            name: name.clone(),
-            end: End::new(
-                Settings { brokers: *brokers, ..settings.router.clone() },
-                Some(settings.link),
-                now,
-            ),
-            reached: false,
-            epoch: None,
-            anew_until: None,
-            why: String::new(),
-            wishes: Wishes::default(),
-            sent: Traffic::default(),
-            came: Traffic::default(),
-        });
+        let hears_topics = settings.coordinated.is_some();
+        let home = End::new(Settings { hears_topics, ..settings.home.clone() }, None, now);
+        let routers = settings.routers.iter().take(ROUTERS_MAX);
+        let routers = routers.map(|(name, brokers)| Router::new(name, *brokers, &settings, now));
         Uplink {
             routers: routers.collect(),
+            coordinator: settings
+                .coordinated
+                .clone()
+                .map(|coordinated| Coordinator::new(coordinated, &settings.site)),
             home,
             tap: End::new(settings.tap.clone(), None, now),
             taps: false,
@@ -388,7 +402,8 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// How it is.
     pub fn view(&self) -> UplinkView {
-        let routers = self.routers.iter().enumerate().map(|(index, router)| RouterView {
+        let routers = self.routers.iter().enumerate().filter(|(_, router)| !router.is_vacant());
+        let routers = routers.map(|(index, router)| RouterView {
             name: router.name.clone(),
             reached: router.reached,
             why: if router.reached { String::new() } else { router.why.clone() },
@@ -412,6 +427,7 @@ impl<R: UplinkReporter> Uplink<R> {
             refused: all(&self.refused),
             unpromised: self.unpromised.iter().chain(self.come_unpromised()).map(told).collect(),
             unwished: all(&self.unwished),
+            coordination: self.coordinator.as_ref().map(Coordinator::view),
         }
     }
 
@@ -470,6 +486,9 @@ impl<R: UplinkReporter> Uplink<R> {
         if std::mem::take(&mut self.wants_anew.at_home) {
             self.wish_at_home(net);
         }
+        if std::mem::take(&mut self.wants_anew.by_coordination) {
+            self.tell_coordination(now, net);
+        }
     }
 
     /// Has an endpoint do something of which nothing comes at once.
@@ -493,7 +512,15 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.hear_router(now, router, reigning, net);
             }
             (Event::Interest { filter, way }, Which::Home) => {
-                self.wants_anew.at_routers |= self.wishes.hear(&filter, way, false);
+                let anew = self.wishes.hear(&filter, way, false);
+                self.wants_anew.at_routers |= anew;
+                self.wants_anew.by_coordination |= anew;
+            }
+            (Event::Published { topic, published }, Which::Home) => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    let there = published.then_some(Span::ZERO);
+                    self.wants_anew.by_coordination |= coordinator.published.hear(&topic, there, false);
+                }
             }
             (Event::Interest { filter, way }, Which::Router(router)) => {
                 let Some(there) = self.routers.get_mut(router) else { return };
@@ -526,7 +553,7 @@ impl<R: UplinkReporter> Uplink<R> {
                     self.reporter.report(&UplinkNews::Homeless { why: &self.why });
                 }
             }
-            (Event::Reigning(_) | Event::Interest { .. }, Which::Tap) => {}
+            (Event::Reigning(_) | Event::Interest { .. } | Event::Published { .. }, _) => {}
             (Event::Ended { .. }, Which::Home) => {}
         }
     }
@@ -536,15 +563,19 @@ impl<R: UplinkReporter> Uplink<R> {
         match reigning {
             // Until another one reigns, what is on its way goes on.
             Reigning::Nobody => {}
-            Reigning::Primary { broker, relayed, .. } => {
+            Reigning::Primary { broker, relayed, reign, .. } => {
                 let carries = broker == self.settings.beside && !relayed;
                 self.why.clear();
                 self.wishes.ask();
+                self.coordinator.iter_mut().for_each(|coordinator| coordinator.published.ask());
                 if carries != self.carries {
                     self.carries = carries;
                     self.reporter.report(&UplinkNews::Carries(carries));
                     if carries {
                         self.wish_at_routers(net);
+                        let reigns = |coordinator: &mut Coordinator| coordinator.begin(now, reign.epoch);
+                        self.coordinator.iter_mut().for_each(reigns);
+                        self.tell_coordination(now, net);
                     } else {
                         self.leave_routers(now, net);
                     }
@@ -558,12 +589,14 @@ impl<R: UplinkReporter> Uplink<R> {
         for place in 0..self.routers.len() {
             let which = Which::Router(place);
             self.with(now, which, net, |endpoint, out| endpoint.give_way(out));
-            let brokers = self.settings.routers.get(place).map_or(0, |(_, brokers)| *brokers);
-            let settings = Settings { brokers, ..self.settings.router.clone() };
-            let end = End::new(settings, Some(self.settings.link), now);
             let Some(router) = self.routers.get_mut(place) else { continue };
-            (router.end, router.reached, router.wishes) = (end, false, Wishes::default());
-            (router.epoch, router.anew_until) = (None, None);
+            let (sent, came) = (router.sent, router.came);
+            let anew = Router::new(&router.name, router.brokers, &self.settings, now);
+            *router = Router { sent, came, ..anew };
+        }
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.end();
+            self.tell_coordination(now, net);
         }
         self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
         self.home.awaited.clear();
@@ -685,7 +718,9 @@ impl<R: UplinkReporter> Uplink<R> {
         match which {
             Which::Home => true,
             Which::Tap => self.carries && self.taps,
-            Which::Router(_) => self.carries,
+            Which::Router(place) => {
+                self.carries && self.routers.get(place).is_some_and(|router| !router.is_vacant())
+            }
         }
     }
 
@@ -753,11 +788,14 @@ impl<R: UplinkReporter> Node for Uplink<R> {
             }
         }
         self.wait_no_longer(now, net);
+        self.coordinate_on_time(now, net);
     }
 
     fn next_deadline(&self) -> Time {
         let ends = self.all().filter(|which| self.is_in_use(*which)).filter_map(|which| self.get(which));
         let waits = self.routers.iter().filter_map(|router| router.anew_until);
-        ends.map(|end| end.endpoint.next_deadline()).chain(waits).min().unwrap_or(Time::NEVER)
+        let coordination = self.coordinator.as_ref().map(Coordinator::next_deadline);
+        let ends = ends.map(|end| end.endpoint.next_deadline());
+        ends.chain(waits).chain(coordination).min().unwrap_or(Time::NEVER)
     }
 }

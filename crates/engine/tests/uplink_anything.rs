@@ -13,12 +13,21 @@ fn number(name: &str, otherwise: u64) -> u64 {
 #[test]
 fn nothing_is_lost_and_nothing_comes_twice_whatever_happens_to_one_at_a_time() {
     let first = number("VERGE_SEED", 1);
-    for seed in first..first + number("VERGE_SEEDS", 12) {
-        match world::trial::run(seed) {
-            Ok(story) if std::env::var("VERGE_SHOW").is_ok() => eprintln!("seed {seed}:\n{story}"),
-            Ok(_) => {}
-            Err(wrong) => panic!("seed {seed}:\n{wrong}"),
-        }
+    (first..first + number("VERGE_SEEDS", 12)).for_each(|seed| try_out(seed, false));
+}
+
+/// The same where a coordination service names the routers.
+#[test]
+fn nothing_is_lost_either_where_a_service_says_where_topics_go() {
+    let first = number("VERGE_SEED", 1);
+    (first..first + number("VERGE_SEEDS", 12)).for_each(|seed| try_out(seed, true));
+}
+
+fn try_out(seed: u64, coordinated: bool) {
+    match world::trial::run(seed, coordinated) {
+        Ok(story) if std::env::var("VERGE_SHOW").is_ok() => eprintln!("seed {seed}:\n{story}"),
+        Ok(_) => {}
+        Err(wrong) => panic!("seed {seed}:\n{wrong}"),
     }
 }
 

@@ -16,7 +16,7 @@ fn every_mutant_is_noticed() {
     ] {
         Mutant::switch(Some(mutant));
         // What goes round and round would do so for all of a long trial.
-        let run = if mutant == Mutant::CarryOn { world::trial::run_calmly } else { world::trial::run };
+        let run = if mutant == Mutant::CarryOn { world::trial::run_calmly } else { world::trial::run_listed };
         let noticed = (1..200).find_map(|seed| run(seed).err());
         Mutant::switch(None);
         let noticed = noticed.unwrap_or_else(|| panic!("{mutant:?} is not noticed"));

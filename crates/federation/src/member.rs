@@ -102,6 +102,11 @@ impl<P: Purposes> Member<P> {
         }
     }
 
+    /// It is somebody else from now on, and claims its name anew.
+    pub(crate) fn rename(&mut self, holder: Holder, claim: Owned) {
+        (self.holder, self.claim, self.name) = (holder, claim, Name::Open);
+    }
+
     /// Whether something may be written in the name's protection.
     pub(crate) fn holds_name(&self) -> bool {
         self.name == Name::Held && self.mirror.session().is_some()

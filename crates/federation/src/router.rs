@@ -217,6 +217,17 @@ impl Router {
         self.settle(now);
     }
 
+    /// These sites are linked: topics whose sites all are begin here.
+    pub fn linked(&mut self, now: Time, sites: &BTreeSet<String>) {
+        let all = |assigned: &Assigned| {
+            let ways = assigned.carried.ways.iter();
+            ways.flat_map(|(from, to)| to.iter().chain([from])).all(|site| sites.contains(site))
+        };
+        let new = self.topics.iter().filter(|(_, assigned)| !assigned.begun && all(assigned));
+        let new: Vec<String> = new.map(|(topic, _)| topic.clone()).collect();
+        new.iter().for_each(|topic| self.begun(now, topic));
+    }
+
     /// Every site of a topic is linked, and it is carried: the router that had it before may stop.
     pub fn begun(&mut self, now: Time, topic: &str) {
         if let Some(assigned) = self.topics.get_mut(topic) {

@@ -153,6 +153,8 @@ struct Linked {
 pub struct Site {
     settings: SiteSettings,
     pub(crate) member: Member<Purpose>,
+    /// It claims nothing yet.
+    observes: bool,
     pub(crate) wishes: Wishes,
     topics: BTreeMap<String, Topic>,
     /// Topics by the numbers that outcomes name them by.
@@ -170,9 +172,9 @@ const JITTER: Span = Span::millis(100);
 impl Site {
     /// A site that has no session yet.
     pub fn new(settings: SiteSettings) -> Site {
-        let claim = Owned::new(format!("{EDGES}/{}", escape(&settings.name)), Lasting::Ephemeral);
         Site {
-            member: Member::new(settings.holder.clone(), claim.claiming(&settings.holder)),
+            member: Member::new(settings.holder.clone(), claim_of(&settings)),
+            observes: false,
             settings,
             wishes: Wishes::default(),
             topics: BTreeMap::new(),
@@ -182,6 +184,37 @@ impl Site {
             retries: BTreeSet::new(),
             news: VecDeque::new(),
         }
+    }
+
+    /// One that claims nothing and says nothing until it reigns, and knows by then where its topics go: that of the broker that stands by.
+    pub fn observing(settings: SiteSettings) -> Site {
+        Site { observes: true, ..Site::new(settings) }
+    }
+
+    /// One that has observed reigns from now on, in this reign: it claims the site's name, and says what it offers and wants.
+    pub fn reign(&mut self, now: Time, reign: u64) {
+        if !std::mem::replace(&mut self.observes, false) {
+            return invariant!("who begins to reign has observed");
+        }
+        self.settings.holder.reign = reign;
+        let holder = self.settings.holder.clone();
+        self.member.rename(holder.clone(), claim_of(&self.settings));
+        let fence = Fence { path: self.member.path().to_owned(), version: version_of(&holder) };
+        for (name, topic) in &mut self.topics {
+            for (side, interest) in &mut topic.sides {
+                interest.owned = owned(name, *side, &self.settings.name).fenced(fence.clone());
+                let data = interest.data.take();
+                interest.data = data.and_then(|data| match side {
+                    Side::Keeps => from_bytes(&data)
+                        .map(|record: KeptRecord| to_bytes(&KeptRecord { holder: holder.clone(), ..record })),
+                    _ => from_bytes(&data).map(|record: EndpointRecord| {
+                        to_bytes(&EndpointRecord { holder: holder.clone(), ..record })
+                    }),
+                });
+            }
+        }
+        self.claim(now);
+        self.settle(now);
     }
 
     /// A publisher or a subscriber of a topic has come (A1). The latest says the terms for all of its side.
@@ -260,9 +293,19 @@ impl Site {
         }
     }
 
+    /// Who it is.
+    pub fn settings(&self) -> &SiteSettings {
+        &self.settings
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.settings.name
+    }
+
+    /// How many topics have a router.
+    pub fn routed(&self) -> usize {
+        self.topics.values().filter(|topic| topic.route.is_some()).count()
     }
 
     pub(crate) fn tell(&mut self, news: SiteNews) {
@@ -381,6 +424,9 @@ impl Site {
 
     /// Claims the site's name, and then says what it offers and wants.
     fn claim(&mut self, now: Time) {
+        if self.observes {
+            return;
+        }
         let data = to_bytes(&SiteRecord { holder: self.settings.holder.clone() });
         if self.member.claim(now, &data) {
             self.pursue_all(now);
@@ -577,6 +623,12 @@ impl Participant for Site {
     fn poll_request(&mut self) -> Option<(Ticket, Request)> {
         self.member.mirror.poll_request()
     }
+}
+
+/// The node that claims a site's name.
+fn claim_of(settings: &SiteSettings) -> Owned {
+    let claim = Owned::new(format!("{EDGES}/{}", escape(&settings.name)), Lasting::Ephemeral);
+    claim.claiming(&settings.holder)
 }
 
 /// Whether a refusal is between this site and another.

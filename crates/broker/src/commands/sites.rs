@@ -14,6 +14,7 @@ use crate::commands::register::Publisher;
 use crate::commands::tasks::{TEST_UNITS, Task};
 use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
+use crate::store::links::Party;
 use crate::store::sessions::Session;
 use crate::store::table::Topic;
 use contract::{Contract, LinkClass, Needs, Span, StreamId, Time, TopicFilter, invariant};
@@ -97,6 +98,13 @@ impl Broker {
         let carried = table.find_topic(topic).and_then(|index| table.topic(index));
         let rule = || self.promises.rule_of(topic).and_then(|place| self.settings.topics.get(place));
         carried.map(|topic| topic.contract.link).or_else(|| rule().map(|rule| rule.contract.link))
+    }
+
+    /// Sites whose links are connected.
+    pub fn sites(&self) -> impl Iterator<Item = &str> {
+        let links = self.flow.store.links.iter().map(|(_, link)| link);
+        let clients = links.filter(|link| matches!(link.party, Party::Client { .. }) && !link.closing);
+        clients.filter_map(|link| site(&link.name))
     }
 
     /// A site's link wants to know what others subscribe.
@@ -263,10 +271,12 @@ impl Broker {
 /// Whether two clients are the same, or links of one site. A site's link is called like the site, with `@` before it; where it has more of
 /// them, something follows after `/`.
 fn is_same(client: &str, other: &str) -> bool {
-    fn site(client: &str) -> Option<&str> {
-        client.strip_prefix('@').and_then(|name| name.split('/').next())
-    }
     client == other || site(client).is_some() && site(client) == site(other)
+}
+
+/// The site of which a client of this name is the link.
+fn site(client: &str) -> Option<&str> {
+    client.strip_prefix('@').and_then(|name| name.split('/').next())
 }
 
 /// Tells a link that a filter is wanted, and how long the way to the last who wants it takes; `None`: that it is not any more.

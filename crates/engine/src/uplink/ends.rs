@@ -89,6 +89,10 @@ pub(super) enum Event {
         filter: Box<str>,
         way: Option<Span>,
     },
+    Published {
+        topic: Box<str>,
+        published: bool,
+    },
     Refused {
         publication: u32,
         why: String,
@@ -191,9 +195,15 @@ impl<N: Effects> Outputs for Through<'_, N> {
     }
 
     fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {
-        if let Frame::Interest { filter, wanted, onward } = *frame {
-            let way = wanted.then_some(onward);
-            self.heard.events.push(Event::Interest { filter: filter.into(), way });
+        match *frame {
+            Frame::Interest { filter, wanted, onward } => {
+                let way = wanted.then_some(onward);
+                self.heard.events.push(Event::Interest { filter: filter.into(), way });
+            }
+            Frame::Published { topic, published } => {
+                self.heard.events.push(Event::Published { topic: topic.into(), published });
+            }
+            _ => {}
         }
     }
 }

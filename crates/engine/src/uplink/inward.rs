@@ -40,7 +40,12 @@ impl Inward {
         coming.is_some_and(|key| self.published.contains_key(key))
     }
 
-    /// Streams that come from a router.
+    /// The numbers of streams that come from a router.
+    pub(super) fn streams_of(&self, router: usize) -> Vec<u32> {
+        self.streams.keys().filter(|(from, _)| *from == router).map(|(_, stream)| *stream).collect()
+    }
+
+    /// How many streams come from a router.
     pub(super) fn streams(&self, router: usize) -> usize {
         self.streams.iter().filter(|((from, _), coming)| *from == router && coming.key.is_some()).count()
     }

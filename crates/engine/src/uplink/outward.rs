@@ -92,9 +92,18 @@ impl<R: UplinkReporter> Uplink<R> {
             Some(_) => router.wishes.mean_surely(&name),
             None => router.wishes.mean(&name),
         };
-        let reached = self.routers.iter().filter(|router| router.reached && wants(router));
-        let best = federation::carrier(&name, reached.map(|router| router.name.as_str()));
-        let best = best.and_then(|best| self.routers.iter().position(|router| router.name == best));
+        let carries = |router: &&Router| router.reached && wants(router);
+        let best = match &self.coordinator {
+            None => {
+                let reached = self.routers.iter().filter(carries);
+                let best = federation::carrier(&name, reached.map(|router| router.name.as_str()));
+                best.and_then(|best| self.router_called(best))
+            }
+            Some(coordinator) => {
+                let routers = coordinator.routers_of(topic).filter_map(|name| self.router_called(name));
+                routers.into_iter().find(|place| self.routers.get(*place).as_ref().is_some_and(carries))
+            }
+        };
         let waits = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
         best.or(now.filter(waits))
     }
@@ -264,6 +273,21 @@ impl<R: UplinkReporter> Uplink<R> {
         let Some(ended) = self.outward.streams.remove(&stream) else { return };
         if let Some(there) = ended.there {
             self.withdraw(there, net);
+        }
+    }
+
+    /// Nothing goes to a router any more, and nothing comes from it.
+    pub(super) fn end_all_of<N: Effects>(&mut self, router: usize, net: &mut N) {
+        for publication in self.outward.publications_at(router) {
+            self.withdraw((router, publication), net);
+        }
+        for sending in self.outward.streams.values_mut() {
+            sending.there = sending.there.filter(|(there, _)| *there != router);
+        }
+        // What nobody carries begins anew when somebody does.
+        self.outward.streams.retain(|_, sending| sending.there.is_some() || !sending.leaves);
+        for stream in self.inward.streams_of(router) {
+            self.end_inward(router, stream, net);
         }
     }
 

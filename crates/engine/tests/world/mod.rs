@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
 pub mod alone;
+pub mod coordination;
 pub mod edge;
 pub mod lonely;
 pub mod mqtt;
@@ -94,6 +95,7 @@ impl UplinkReporter for Told {
 enum Happening {
     Passing(Passing),
     Wake { host: usize, life: u32 },
+    Coordination(coordination::Step),
 }
 
 pub struct World {
@@ -136,6 +138,8 @@ pub struct World {
     pub narrow: BTreeMap<usize, u64>,
     /// Where nothing passes, by the number of the partition.
     walls: BTreeMap<(Who, Who), u32>,
+    /// What names the routers, if anything does.
+    pub service: Option<coordination::Service>,
     pub tune: fn(&mut Settings),
 }
 
@@ -180,6 +184,7 @@ impl World {
             lag: BTreeMap::new(),
             narrow: BTreeMap::new(),
             walls: BTreeMap::new(),
+            service: None,
             tune,
         };
         (0..2 * pairs).for_each(|broker| world.start(broker));
@@ -571,6 +576,7 @@ impl World {
         self.now = self.now.max(at);
         match happening {
             Happening::Passing(what) => network::happens(self, what),
+            Happening::Coordination(step) => self.coordinate(step),
             Happening::Wake { host, life } => {
                 let machine = &mut self.places[host].machine;
                 if machine.life() == life && machine.wakes(at) {

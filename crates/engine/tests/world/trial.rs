@@ -35,15 +35,24 @@ fn contracts() -> [Contract; 2] {
 
 /// Messages that uplinks retain: as many as come in a failover, the way to a router and back, and the time until a poll is answered.
 const RETAIN: u32 = 12;
+/// Where a router that dies whole, and is back before its session ends, keeps its topics.
+const RETAIN_COORDINATED: u32 = 25;
 
 impl Trial {
-    pub fn new(seed: u64) -> Trial {
+    pub fn new(seed: u64, coordinated: bool) -> Trial {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut world = World::of_pairs(SITES.len() + ROUTERS, |_| {}, None);
         world.wide = Span::millis(random.i64(1..40));
         let routers: Vec<usize> = (SITES.len()..SITES.len() + ROUTERS).collect();
+        if coordinated {
+            world.add_service(&routers);
+        }
         for (pair, site) in SITES.iter().enumerate() {
-            world.add_site(site, pair, &routers, |told| told.retain = RETAIN);
+            if coordinated {
+                world.add_coordinated_site(site, pair, |told| told.retain = RETAIN_COORDINATED);
+            } else {
+                world.add_site(site, pair, &routers, |told| told.retain = RETAIN);
+            }
         }
         world.run_for(Span::secs(1));
         let publishers: Vec<usize> =
@@ -234,14 +243,19 @@ impl Trial {
 
 /// The same without any fault, for a moment.
 pub fn run_calmly(seed: u64) -> Result<String, String> {
-    let mut trial = Trial::new(seed);
+    let mut trial = Trial::new(seed, false);
     trial.publish_for(Span::millis(300));
     trial.check()
 }
 
+/// Runs one trial with routers that a file lists.
+pub fn run_listed(seed: u64) -> Result<String, String> {
+    run(seed, false)
+}
+
 /// Runs one trial. `Ok`: what happened.
-pub fn run(seed: u64) -> Result<String, String> {
-    let mut trial = Trial::new(seed);
+pub fn run(seed: u64, coordinated: bool) -> Result<String, String> {
+    let mut trial = Trial::new(seed, coordinated);
     trial.publish_for(Span::secs(1));
     (0..4).for_each(|_| trial.fault());
     trial.check()

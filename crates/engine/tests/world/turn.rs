@@ -209,6 +209,7 @@ impl World {
 
     /// What was written leaves, and it is known when there is something to do again.
     fn end_turn(&mut self, host: usize) {
+        self.ask_service(host);
         self.flush(host);
         let writing = self.writing;
         self.with_node(host, |node, now, port| {

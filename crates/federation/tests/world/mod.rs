@@ -244,7 +244,20 @@ impl World {
         let role = if is_router {
             self.new_router(&name, reign)
         } else {
-            Role::Site(Box::new(new_site(&name, &name, reign)))
+            let mut site = new_site(&name, &name, reign);
+            // A broker that stood by has observed for a while.
+            if reign % 2 == 0 {
+                site = Site::observing(site.settings().clone());
+                let observes = Span::millis((reign * 37 % 400) as i64);
+                let reigns = move |world: &mut World| {
+                    let now = world.now;
+                    let same = world.participants[of].reign == reign;
+                    world.site(of).filter(|_| same).into_iter().for_each(|site| site.reign(now, reign));
+                    world.after(of);
+                };
+                self.agenda.push(self.now + observes, Box::new(reigns));
+            }
+            Role::Site(Box::new(site))
         };
         self.participants[of].role = Some(role);
         let wants = self.participants[of].wants.clone();

@@ -1,0 +1,331 @@
+//! Routers that a coordination service names: which there are, and which carries which topic.
+//!
+//! The idea: the site's part of coordination ([`federation::Site`]) stands in each of its uplinks. That of the one that carries says which topics are
+//! published here and what is wanted, and is told where each topic goes and which routers are to be linked. That of the other one is told the same, and
+//! says nothing, so that it can go on at once. Where a topic goes is all that differs from routers that a file lists: what is wanted, and what is
+//! kept until the next one has it, stay as they are.
+//!
+//! Whoever drives the uplink keeps a session with the service, and tells by [`Uplink::coordinate`] what comes of it. Another number of
+//! [`Uplink::coordination`] wants another session. It makes known where routers are that [`Uplink::poll_link`] gives.
+//!
+//! Source: PubSubCoord §2.6; `docs/decisions/0041`.
+
+use super::ends::End;
+use super::wishes::Wishes;
+use super::{ROUTERS_MAX, Router, Uplink, UplinkNews, UplinkReporter, Which};
+use contract::{Epoch, Span, Time};
+use endpoint::Settings;
+use federation::{
+    Holder, MemberNews, Participant, Refused, Request, Side, Site, SiteNews, SiteSettings, Terms, Ticket,
+};
+use std::collections::{BTreeSet, VecDeque};
+use wire::Effects;
+
+/// How a site is coordinated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Coordinated {
+    /// What both brokers of the site have in common, and nobody else has.
+    pub identity: String,
+    /// Topics that it may share with others.
+    pub topics_max: usize,
+}
+
+/// How coordination is, for people.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CoordinationView {
+    /// Whether the site holds its name, and is coordinated.
+    pub holds: bool,
+    /// Why it does not, or what else is wrong; empty: nothing.
+    pub trouble: String,
+    /// Topics that are published here, and may leave.
+    pub offered: usize,
+    /// Topics that are asked for.
+    pub asked: usize,
+    /// Topics that have a router.
+    pub routed: usize,
+}
+
+/// The part of an uplink that is coordinated.
+pub(super) struct Coordinator {
+    settings: SiteSettings,
+    /// What the site's brokers say to be published here.
+    pub(super) published: Wishes,
+    /// It observes while the other broker's uplink carries.
+    site: Site,
+    /// The number of its session.
+    life: u64,
+    offered: BTreeSet<String>,
+    holds: bool,
+    trouble: String,
+    /// Routers that are to be connected to: names, and where they are reached.
+    to_link: VecDeque<(String, String)>,
+}
+
+impl Coordinator {
+    pub(super) fn new(settings: Coordinated, name: &str) -> Coordinator {
+        let Coordinated { identity, topics_max } = settings;
+        let holder = Holder { identity, reign: 0 };
+        let settings = SiteSettings { name: name.to_owned(), holder, topics_max };
+        Coordinator {
+            site: Site::observing(settings.clone()),
+            settings,
+            published: Wishes::default(),
+            life: 0,
+            offered: BTreeSet::new(),
+            holds: false,
+            trouble: String::new(),
+            to_link: VecDeque::new(),
+        }
+    }
+
+    /// Begins to carry in this reign.
+    pub(super) fn begin(&mut self, now: Time, reign: Epoch) {
+        self.site.reign(now, reign.0);
+    }
+
+    /// The other broker's uplink carries: it claims what stands in the tree, and until then that is to stay.
+    pub(super) fn end(&mut self) {
+        self.site = Site::observing(self.settings.clone());
+        self.life += 1;
+        self.holds = false;
+        self.offered.clear();
+        self.trouble.clear();
+        self.to_link.clear();
+    }
+
+    /// The router of a topic, and the one that had it before and still has.
+    pub(super) fn routers_of(&self, topic: &str) -> impl Iterator<Item = &str> {
+        let route = self.site.route(topic);
+        let names = route.map(|route| [Some(route.router.as_str()), route.former.as_deref()]);
+        names.into_iter().flatten().flatten()
+    }
+
+    pub(super) fn next_deadline(&self) -> Time {
+        self.site.next_deadline()
+    }
+
+    pub(super) fn view(&self) -> CoordinationView {
+        CoordinationView {
+            holds: self.holds,
+            trouble: self.trouble.clone(),
+            offered: self.offered.len(),
+            asked: self.site.wished(),
+            routed: self.site.routed(),
+        }
+    }
+}
+
+const NAME_TAKEN: &str =
+    "another site holds this site's name: give each a name of its own (site.name). It is tried again";
+const DEPOSED: &str = "the other broker of this site has claimed its name in a later reign";
+/// A place is not taken again before whatever was dialed there has come or failed.
+const VACANT_FOR: Span = Span::secs(10);
+const TOO_MANY_ROUTERS: &str =
+    "this site is linked to as many routers as it may be: its topics do not cross by this one";
+
+impl<R: UplinkReporter> Uplink<R> {
+    /// The number of the session that is to be kept with the coordination service; `None`: none is. Another one than before wants a new session, and
+    /// the former is to be abandoned, so that what it owns stays until it is claimed anew.
+    pub fn coordination(&self) -> Option<u64> {
+        Some(self.coordinator.as_ref()?.life)
+    }
+
+    /// Tells the site's part of coordination something of its session.
+    pub fn coordinate<N: Effects>(
+        &mut self,
+        now: Time,
+        net: &mut N,
+        tell: impl FnOnce(&mut dyn Participant),
+    ) {
+        if let Some(coordinator) = &mut self.coordinator {
+            tell(&mut coordinator.site);
+            self.take_site_news(now, net);
+        }
+    }
+
+    /// The next request for the service.
+    pub fn poll_coordination(&mut self) -> Option<(Ticket, Request)> {
+        self.coordinator.as_mut()?.site.poll_request()
+    }
+
+    /// What keeps the session from the service, in words for people; or nothing does any more.
+    pub fn coordination_trouble(&mut self, trouble: Option<&str>) {
+        if let Some(coordinator) = &mut self.coordinator {
+            let before = std::mem::replace(&mut coordinator.trouble, trouble.unwrap_or_default().to_owned());
+            if let Some(why) = trouble.filter(|why| before != **why) {
+                self.reporter.report(&UplinkNews::Uncoordinated { why });
+            }
+        }
+    }
+
+    /// The next router that is to be connected to: its name, and where it is reached.
+    pub fn poll_link(&mut self) -> Option<(String, String)> {
+        self.coordinator.as_mut()?.to_link.pop_front()
+    }
+
+    /// The place that a router has, or is to have; what was there before is let go. `None`: there are too many, which is told.
+    pub fn place_for<N: Effects>(&mut self, now: Time, name: &str, net: &mut N) -> Option<usize> {
+        if let Some(place) = self.router_called(name) {
+            self.unlink(now, place, net);
+        }
+        let vacant = self
+            .routers
+            .iter()
+            .position(|router| router.is_vacant() && router.vacant_since + VACANT_FOR <= now);
+        if vacant.is_none() && self.routers.len() >= ROUTERS_MAX {
+            self.reporter.report(&UplinkNews::Unreached { router: name, why: TOO_MANY_ROUTERS });
+            return None;
+        }
+        Some(vacant.unwrap_or_else(|| {
+            self.routers.push(Router::vacant(&self.settings, now));
+            self.routers.len() - 1
+        }))
+    }
+
+    /// Links to a router at this place; it has so many brokers, which can be dialed by now.
+    pub fn link<N: Effects>(&mut self, now: Time, place: usize, name: &str, brokers: u8, net: &mut N) {
+        if let Some(router) = self.routers.get_mut(place) {
+            *router = Router::new(name, brokers, &self.settings, now);
+            self.wish_at_routers(net);
+        }
+    }
+
+    pub(super) fn router_called(&self, name: &str) -> Option<usize> {
+        self.routers.iter().position(|router| router.name == name)
+    }
+
+    /// What is published here, or wanted, has changed: the service hears of it.
+    pub(super) fn tell_coordination<N: Effects>(&mut self, now: Time, net: &mut N) {
+        let Some(Coordinator { published, site, offered, trouble, .. }) = &mut self.coordinator else {
+            return;
+        };
+        let wished: Vec<_> = self.wishes.within(&self.settings.want).map(|(filter, _)| filter).collect();
+        let wished: Vec<_> = wished.into_iter().filter(|filter| !filter.as_str().starts_with('$')).collect();
+        site.wish(now, &wished);
+        let topics = published.within(&self.settings.share).map(|(topic, _)| topic.as_str().to_owned());
+        let topics: BTreeSet<String> = topics.filter(|topic| !topic.starts_with('$')).collect();
+        for topic in offered.difference(&topics) {
+            site.close(now, topic, Side::Publishes);
+        }
+        let new: Vec<String> = topics.difference(&offered).cloned().collect();
+        offered.retain(|topic| topics.contains(topic));
+        for topic in new {
+            match site.open(now, &topic, Side::Publishes, &Terms::default()) {
+                Ok(()) => _ = offered.insert(topic),
+                Err(many) => *trouble = many.to_string(),
+            }
+        }
+        self.take_site_news(now, net);
+    }
+
+    /// Does what the service has time for.
+    pub(super) fn coordinate_on_time<N: Effects>(&mut self, now: Time, net: &mut N) {
+        self.coordinate(now, net, |site| site.handle_timeout(now));
+    }
+
+    /// Takes up what has been told: topics go by other routers, routers are linked or not any more.
+    fn take_site_news<N: Effects>(&mut self, now: Time, net: &mut N) {
+        let (mut moves, mut unlinked) = (false, BTreeSet::new());
+        while let Some(news) = self.coordinator.as_mut().and_then(|coordinator| coordinator.site.poll_news())
+        {
+            match news {
+                SiteNews::Route { .. } => moves = true,
+                SiteNews::Link { router, locator } => {
+                    unlinked.remove(&router);
+                    self.coordinator.iter_mut().for_each(|coordinator| {
+                        coordinator.to_link.push_back((router.clone(), locator.clone()));
+                    });
+                }
+                SiteNews::Unlink { router } => {
+                    self.coordinator
+                        .iter_mut()
+                        .for_each(|coordinator| coordinator.to_link.retain(|(name, _)| *name != router));
+                    unlinked.insert(router);
+                }
+                SiteNews::Refused { topic, refused } => self.note_mismatch(&topic, &refused),
+                SiteNews::Member(news) => self.note_member(news),
+                SiteNews::TooMany(many) => self.coordination_trouble(Some(&many.to_string())),
+                _ => {}
+            }
+        }
+        if moves {
+            self.move_streams(net);
+        }
+        for router in unlinked {
+            if let Some(place) = self.router_called(&router) {
+                self.unlink(now, place, net);
+            }
+        }
+    }
+
+    fn note_member(&mut self, news: MemberNews) {
+        let trouble = match news {
+            MemberNews::Claimed => {
+                self.reporter.report(&UplinkNews::Coordinated);
+                String::new()
+            }
+            MemberNews::NameTaken => NAME_TAKEN.to_owned(),
+            MemberNews::Deposed => DEPOSED.to_owned(),
+            MemberNews::Layout { found } => format!(
+                "the tree of the coordination service is not of this release (`{found}`): give coordination.namespace another one"
+            ),
+            MemberNews::Forbidden { path, why } => format!("{path}: {why}"),
+            _ => return,
+        };
+        let holds = trouble.is_empty();
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.holds = holds;
+        }
+        self.coordination_trouble((!holds).then_some(&trouble));
+    }
+
+    /// What two sites say of a topic does not go together, or does again.
+    fn note_mismatch(&mut self, topic: &str, refused: &[Refused]) {
+        match refused.first() {
+            Some(Refused { from, to, why }) => {
+                self.refuse(Which::Home, topic, &format!("between {from} and {to}: {why}"));
+            }
+            None => self.forget_troubles(Which::Home, topic),
+        }
+    }
+
+    /// A router is left: it has nothing more of this site.
+    fn unlink<N: Effects>(&mut self, now: Time, place: usize, net: &mut N) {
+        let which = Which::Router(place);
+        self.end_all_of(place, net);
+        self.wish_at(which, Default::default(), net);
+        self.with(now, which, net, |endpoint, out| endpoint.say_farewell(out));
+        if let Some(router) = self.routers.get_mut(place) {
+            *router = Router::vacant(&self.settings, now);
+        }
+    }
+}
+
+impl Router {
+    /// One that is not reached yet.
+    pub(super) fn new(name: &str, brokers: u8, settings: &super::UplinkSettings, now: Time) -> Router {
+        let end = End::new(Settings { brokers, ..settings.router.clone() }, Some(settings.link), now);
+        Router {
+            name: name.to_owned(),
+            brokers,
+            end,
+            reached: false,
+            epoch: None,
+            anew_until: None,
+            why: String::new(),
+            wishes: Wishes::default(),
+            sent: Default::default(),
+            came: Default::default(),
+            vacant_since: Time::ZERO,
+        }
+    }
+
+    /// A place for one.
+    fn vacant(settings: &super::UplinkSettings, now: Time) -> Router {
+        Router { vacant_since: now, ..Router::new("", 0, settings, now) }
+    }
+
+    pub(super) fn is_vacant(&self) -> bool {
+        self.brokers == 0
+    }
+}
