@@ -33,6 +33,8 @@ pub(crate) struct BrokerLink {
     pub(crate) standing: Standing,
     /// Since when it has been standing by, on this connection.
     pub(crate) stands_by_since: Time,
+    /// It reigns, and stood by before, on this connection.
+    pub(crate) stood_by: bool,
     pub(crate) reign: Reign,
     /// The broker's numbers for streams, to ours.
     numbers: Vec<u32>,
@@ -91,6 +93,7 @@ impl BrokerLink {
             connection: Connection::Down { retry_at: now },
             standing: Standing::Seeking,
             stands_by_since: Time::NEVER,
+            stood_by: false,
             reign: Reign::default(),
             numbers: Vec::new(),
             poll_at: Time::NEVER,
@@ -162,6 +165,9 @@ impl BrokerLink {
             self.stands_by_since = Time::NEVER;
         } else if self.stands_by_since == Time::NEVER {
             self.stands_by_since = now;
+        }
+        if self.standing != standing {
+            self.stood_by = self.standing == Standing::Backup && standing == Standing::Primary;
         }
         (self.standing, self.reign) = (standing, reign);
     }

@@ -42,6 +42,8 @@ pub enum Reigning {
         reign: Reign,
         /// How long there was none.
         outage: Span,
+        /// It stood by before, on this connection: what the primary before it was told it has been told.
+        stood_by: bool,
     },
     /// Nobody: messages are retained, as many as their contracts say.
     Nobody,
@@ -919,7 +921,9 @@ impl Endpoint {
                 if !relayed {
                     self.retire_ways(now, out);
                 }
-                out.reigning(Reigning::Primary { broker: self.behind(index), relayed, reign, outage });
+                let stood_by = self.brokers[index].stood_by;
+                let broker = self.behind(index);
+                out.reigning(Reigning::Primary { broker, relayed, reign, outage, stood_by });
                 self.catch_up(out);
             }
             None if self.follow_forwarder(now) => {}

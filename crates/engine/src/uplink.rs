@@ -28,7 +28,7 @@ use crate::node::Node;
 pub use coordinated::{Coordinated, CoordinationView};
 
 use contract::path::REASSIGNED_WITHIN;
-use contract::{Epoch, LinkClass, Span, Time, TopicFilter};
+use contract::{LinkClass, Span, Time, TopicFilter};
 use coordinated::Coordinator;
 use endpoint::{BROKERS_MAX, Endpoint, Limits, PublishError, Reigning, Settings};
 use ends::{End, Event, Heard, Through};
@@ -327,8 +327,8 @@ struct Router {
     brokers: u8,
     end: End,
     reached: bool,
-    /// The number of the reign in which it was reached last.
-    epoch: Option<Epoch>,
+    /// It has been reached before.
+    met: bool,
     /// It knows nothing of sites yet, since it has begun anew: until then they may come back.
     anew_until: Option<Time>,
     /// Why it was left last.
@@ -613,11 +613,10 @@ impl<R: UplinkReporter> Uplink<R> {
     fn hear_router<N: Effects>(&mut self, now: Time, index: usize, reigning: Reigning, net: &mut N) {
         let Some(router) = self.routers.get_mut(index) else { return };
         match reigning {
-            Reigning::Primary { reign, .. } => {
+            Reigning::Primary { stood_by, .. } => {
                 router.wishes.ask();
                 router.why.clear();
-                let knows = router.epoch.is_none_or(|before| reign.epoch > before);
-                router.epoch = Some(reign.epoch);
+                let knows = stood_by || !std::mem::replace(&mut router.met, true);
                 router.anew_until = (!knows).then(|| now + REASSIGNED_WITHIN);
                 if knows {
                     self.release_all(index, net);

@@ -615,8 +615,8 @@ fn what_a_subscriber_needs_and_the_way_does_not_keep_is_refused_to_it() {
 /// What is sent again to a router that has begun anew waits until the receiving site has come back to it.
 #[test]
 fn the_only_router_may_die_whole_where_retention_covers_its_absence() {
-    for away in [50, 300, 700] {
-        let (came, published) = world::lonely::lose_the_only_router(away);
-        assert_eq!(came, (0..published).collect::<Vec<_>>(), "{away}");
+    for (away, before) in [(50, false), (300, false), (700, false), (50, true), (300, true), (700, true)] {
+        let (came, published) = world::lonely::lose_the_only_router(away, before);
+        assert_eq!(came, (0..published).collect::<Vec<_>>(), "{away} {before}");
     }
 }

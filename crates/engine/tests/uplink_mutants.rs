@@ -39,7 +39,7 @@ fn every_mutant_of_promises_is_noticed() {
 #[test]
 fn who_sends_at_once_to_a_router_that_has_begun_anew_is_noticed() {
     Mutant::switch(Some(Mutant::SendAtOnce));
-    let (came, published) = world::lonely::lose_the_only_router(300);
+    let (came, published) = world::lonely::lose_the_only_router(300, false);
     Mutant::switch(None);
     assert!((came.len() as u64) < published);
 }

@@ -207,7 +207,7 @@ impl<R: UplinkReporter> Uplink<R> {
         for topic in offered.difference(&topics) {
             site.close(now, topic, Side::Publishes);
         }
-        let new: Vec<String> = topics.difference(&offered).cloned().collect();
+        let new: Vec<String> = topics.difference(offered).cloned().collect();
         offered.retain(|topic| topics.contains(topic));
         for topic in new {
             match site.open(now, &topic, Side::Publishes, &Terms::default()) {
@@ -310,7 +310,7 @@ impl Router {
             brokers,
             end,
             reached: false,
-            epoch: None,
+            met: false,
             anew_until: None,
             why: String::new(),
             wishes: Wishes::default(),

@@ -1,7 +1,7 @@
 //! What is kept back from a router that has begun anew, until those have come back who want it.
 //!
 //! The problem: what is sent again to a router that has restarted finds nobody there who subscribes it, and is gone, if it comes before the
-//! receiving sites' uplinks do. The idea: a primary of a later reign knows the sessions of the one before; any other one may know nothing. Nothing is sent to
+//! receiving sites' uplinks do. The idea: a primary that stood by while another one reigned knows the sessions of that; any other one may know nothing. Nothing is sent to
 //! it but what it says to be wanted; what was wanted before is retained for as long as another site's uplink may need to come back.
 //!
 //! Where it is the same primary as before, and only the connection had gone, this costs one way there and back.

@@ -7,7 +7,8 @@ const NORTH: usize = 0;
 const SOUTH: usize = 1;
 
 /// What comes, in order, and how many were published, where the only router is away for so many milliseconds.
-pub fn lose_the_only_router(away: i64) -> (Vec<u64>, u64) {
+/// `before`: it has failed over already.
+pub fn lose_the_only_router(away: i64, before: bool) -> (Vec<u64>, u64) {
     let mut world = World::of_pairs(3, |_| {}, None);
     for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
         world.add_site(site, pair, &[2], |told| told.retain = 25);
@@ -28,6 +29,12 @@ pub fn lose_the_only_router(away: i64) -> (Vec<u64>, u64) {
         }
     };
     publish_for(&mut world, Span::secs(1));
+    if before {
+        world.kill(4);
+        publish_for(&mut world, Span::secs(1));
+        world.start(4);
+        publish_for(&mut world, Span::secs(1));
+    }
     [4, 5].into_iter().for_each(|broker| world.kill(broker));
     publish_for(&mut world, Span::millis(away));
     [4, 5].into_iter().for_each(|broker| world.start(broker));
@@ -35,5 +42,5 @@ pub fn lose_the_only_router(away: i64) -> (Vec<u64>, u64) {
     world.run_for(Span::secs(1));
     let mut came: Vec<u64> = world.seen(subscriber).messages.iter().map(|message| message.1).collect();
     came.sort_unstable();
-    (came, 50 + (away + 99) as u64 / 100)
+    (came, 50 + if before { 20 } else { 0 } + (away + 99) as u64 / 100)
 }
