@@ -273,6 +273,8 @@ pub struct Settings {
     pub replication: Replication,
     /// The deployment's delays.
     pub delays: Delays,
+    /// Where there is no partner: how long it takes until another broker carries what comes from other brokers.
+    pub reassigned: Span,
     /// The link classes.
     pub links: Links,
     /// What jobs cost on this host.
@@ -306,6 +308,7 @@ impl Settings {
             policy: Policy::default(),
             replication: Replication::default(),
             delays: Delays::default(),
+            reassigned: contract::path::REASSIGNED_WITHIN,
             links: Links::default(),
             costs: Costs::of_messages(cost, cost, cost),
             supply: Supply { share_ppm: 900_000, blocking: Span::ZERO },

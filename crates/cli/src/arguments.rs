@@ -349,6 +349,9 @@ pub enum SiteCommand {
         #[arg(long)]
         wide: bool,
     },
+    /// Show what stands in the coordination service: routers, sites, and which topic goes where. Exit code 0 only if every topic that
+    /// one site publishes and another wants has a router.
+    Tree,
     /// Test whether the whole way to another site keeps the contracts of the file. Exit code 0 only if it does.
     Check,
 }

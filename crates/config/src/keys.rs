@@ -193,6 +193,17 @@ keys! {
         UPLINK_RETAIN: u32 = key("uplink.retain", integer(0, 65_536), "0", "How many messages of each stream are retained at least, to be sent again when a router fails. 0: as many as the contract says.");
         ROUTERS_ADDRESS: Option<Place> = key("routers.*.address", address(), "", "Where a router is reached: the `clients` of its broker, or `clients_tls` with uplink.tls.");
         ROUTERS_PARTNER: Option<Place> = key("routers.*.partner", address_or_none(), "\"none\"", "The same of the other broker, where the router is a pair.");
+        COORDINATION_SERVERS: Vec<Place> = key("coordination.servers", places(), "[]", "The servers of the Apache ZooKeeper ensemble that names the routers, and says which topic goes by which. Empty: routers are those of [routers.*].");
+        COORDINATION_NAMESPACE: String = key("coordination.namespace", namespace(), "\"/verge\"", "The node below which everything stands there; made where it is missing. The same for all sites and routers that are to know of each other.");
+        COORDINATION_SESSION: Span = key("coordination.session", duration_within(Span::secs(1), Span::secs(3_600)), "\"5s\"", "Of whom the service has not heard for so long is gone: topics of a router that is alone go to another one then. The service may settle on another time.");
+        COORDINATION_LOGIN: bool = key("coordination.login", choice(&["digest", "sasl"], is_sasl), "\"digest\"", "How the user is made known: by the digest scheme, for which the service takes any password, and a wrong one is seen by what it forbids; or by SASL with DIGEST-MD5.");
+        COORDINATION_USER: Option<String> = key("coordination.user", user(), "\"\"", "Who this is to the service. What is created there is then this user's alone; all sites and routers need the same one. Empty: nobody, and anybody may change what stands there.");
+        COORDINATION_PASSWORD_FILE: Option<PathBuf> = key("coordination.password_file", path(), "\"\"", "A file with that user's password in its first line.");
+        COORDINATION_TOPICS: usize = key("coordination.topics", integer(1, 1_000_000), "10000", "Topics that the site may share with others at most.");
+        ROUTER_NAME: Option<String> = key("router.name", site(), "\"\"", "The name of the router that these brokers are, which no other one has; with [coordination]. Empty: they are none, or one that sites list in their files.");
+        ROUTER_ADDRESS: Option<Place> = key("router.address", address_or_none(), "\"none\"", "Where sites reach the first broker. none: its `clients`, or `clients_tls` where tls.certificate is given.");
+        ROUTER_PARTNER: Option<Place> = key("router.partner", address_or_none(), "\"none\"", "The same of the second broker.");
+        ROUTER_POLICY: federation::Policy = key("router.policy", choice(&["least-topics", "least-connections", "hash"], giving), "\"least-topics\"", "To which router a topic is given: the one with the fewest topics, with links to the fewest sites, or by its name. That of the router counts that has been there for longest.");
         CLIENT_USER: Option<String> = key("client.user", user(), "\"\"", "Who the commands are that connect to brokers (pub, sub, status and so on); --user wins. Empty: nobody, which brokers with users call `anonymous`.");
         CLIENT_PASSWORD_FILE: Option<PathBuf> = key("client.password_file", path(), "\"\"", "A file with that user's password in its first line. The environment variable VERGE_PASSWORD wins over it, and --password-file over both.");
     }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod changes;
+mod coordination;
 mod keys;
 mod kinds;
 mod kv;
@@ -25,6 +26,7 @@ use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
 use contract::timing::LinkDelay;
 use contract::{Contract, Delays, Lazy, LinkClass, Links, Loss, Span};
+pub use coordination::{CoordinationConfig, RouterConfig};
 use host::tls::TlsSettings;
 use host::{DoorLimits, Place};
 use keys::topic;
@@ -184,6 +186,10 @@ pub struct Config {
     pub client: ClientConfig,
     /// What joins the site to others, if anything does.
     pub site: Option<SiteConfig>,
+    /// The router that these brokers are, if a coordination service names them.
+    pub router: Option<RouterConfig>,
+    /// What names the routers, if anything does.
+    pub coordination: Option<CoordinationConfig>,
     /// Sets up the operators.
     pub kinds: Arc<Kinds>,
     /// Every effective value as it would be written, with where it came from.
@@ -446,6 +452,8 @@ impl Understanding {
             security: self.security(),
             client: self.client(),
             site: self.site(),
+            router: self.router(),
+            coordination: self.coordination(),
             kinds: Arc::default(),
             topics,
             links,
@@ -686,6 +694,7 @@ impl Understanding {
     fn check_relations(&mut self, config: &Config) {
         self.check_listeners(config);
         self.check_site(config);
+        self.check_coordination(config);
         let detection = &config.detection;
         let detected = detection.poll * u64::from(detection.misses + 1) + detection.connect;
         if detected > config.delays.failover {

@@ -74,6 +74,10 @@ pub enum Kind {
     Vote,
     /// A list of names of nodes.
     Nodes,
+    /// A list of `host:port`.
+    Places,
+    /// The path of a node of a coordination service.
+    Namespace,
 }
 
 impl Kind {
@@ -122,6 +126,8 @@ impl Kind {
                     .to_owned()
             }
             Kind::Nodes => "list of names of nodes".to_owned(),
+            Kind::Places => "list of addresses, such as [\"host:2181\"]".to_owned(),
+            Kind::Namespace => "path that begins with `/` and does not end with it, such as \"/verge\"".to_owned(),
         }
     }
 }

@@ -105,9 +105,10 @@ impl Understanding {
         };
         let source = self.place_of(&keys::SITE_NAME);
         // An address that is none has been told.
-        if !self.layers.values.keys().any(|path| path.starts_with("routers.")) {
+        let listed = self.layers.values.keys().any(|path| path.starts_with("routers."));
+        if !listed && config.coordination.is_none() {
             let message = format!("the site `{}` has no routers", site.name);
-            let remedy = "say where one is reached: [routers.r1] address = \"host:7571\"";
+            let remedy = "say where one is reached, [routers.r1] address = \"host:7571\", or what names them: coordination.servers";
             self.problem(&source, message, remedy.to_owned());
         }
         if site.routers.len() > ROUTERS_MAX {

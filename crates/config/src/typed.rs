@@ -161,6 +161,20 @@ fn place(value: &Value) -> Option<Option<Place>> {
     }
 }
 
+pub(crate) const fn places() -> Takes<Vec<Place>> {
+    takes(Kind::Places, |value| match value {
+        Value::Addresses(places) => Some(places.clone()),
+        _ => None,
+    })
+}
+
+pub(crate) const fn namespace() -> Takes<String> {
+    takes(Kind::Namespace, |value| match value {
+        Value::Word(word) => Some(word.clone()),
+        _ => None,
+    })
+}
+
 pub(crate) const fn path() -> Takes<Option<PathBuf>> {
     takes(Kind::Path, file)
 }
@@ -384,6 +398,20 @@ pub(crate) fn client_certificates(word: &str) -> ClientCertificates {
 
 pub(crate) fn tls_version(word: &str) -> TlsVersion {
     if word == "1.3" { TlsVersion::V13 } else { TlsVersion::V12 }
+}
+
+/// `router.policy`.
+pub(crate) fn giving(word: &str) -> federation::Policy {
+    match word {
+        "least-connections" => federation::Policy::LeastConnections,
+        "hash" => federation::Policy::Hash,
+        _ => federation::Policy::LeastTopics,
+    }
+}
+
+/// `coordination.login`.
+pub(crate) fn is_sasl(word: &str) -> bool {
+    word == "sasl"
 }
 
 pub(crate) fn standby(word: &str) -> Standby {

@@ -108,6 +108,8 @@ pub enum Value {
     Sets(Vec<RelativeSet>),
     /// How several values become one.
     Vote(VoteName),
+    /// Hosts and ports.
+    Addresses(Vec<Place>),
     /// What the program finds out itself.
     Auto,
     /// `none`.
@@ -156,6 +158,16 @@ fn is_user(text: &str) -> bool {
     text.is_empty() || access::check_user_name(text).is_ok()
 }
 
+/// Whether a text is the path of a node of a coordination service.
+fn is_namespace(text: &str) -> bool {
+    let parts = text.strip_prefix('/').map(|parts| parts.split('/'));
+    parts.is_some_and(|mut parts| parts.all(|part| !["", ".", ".."].contains(&part)))
+}
+
+fn understand_places(words: &[String]) -> Result<Value, String> {
+    words.iter().map(|word| understand_address(word)).collect::<Result<_, _>>().map(Value::Addresses)
+}
+
 /// Understands a value, or says what is wrong with it and what to write.
 pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
     let expected = || format!("{raw} is not what this key takes: write a {}", kind.describe());
@@ -172,6 +184,8 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Address | Kind::AddressOrNone, Raw::Text(text)) => {
             understand_address(text).map(Value::Address)
         }
+        (Kind::Places, raw) => words(raw).map_or_else(|| Err(expected()), |words| understand_places(&words)),
+        (Kind::Namespace, Raw::Text(text)) if is_namespace(text) => Ok(Value::Word(text.clone())),
         (Kind::Path, Raw::Text(text)) => Ok(Value::Word(text.clone())),
         (Kind::User | Kind::Site, Raw::Text(text)) if is_user(text) => Ok(Value::Word(text.clone())),
         (Kind::Choice(words), Raw::Text(text)) if words.contains(&text.as_str()) => {

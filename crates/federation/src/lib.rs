@@ -10,6 +10,7 @@ mod policy;
 mod records;
 mod router;
 mod site;
+mod survey;
 mod tree;
 mod wishes;
 
@@ -25,4 +26,5 @@ pub use records::{
 };
 pub use router::{Carried, Router, RouterNews, RouterSettings};
 pub use site::{Keep, Route, Site, SiteNews, SiteSettings, TooManyTopics};
+pub use survey::{Survey, SurveyedRouter, SurveyedTopic};
 pub use tree::{Side, escape, unescape};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! /version                          the layout's version
-//! /leader/<number>        ephemeral who may assign, in this order: {router}
+//! /leader/<number>        ephemeral who may assign, in this order: {identity, reign}
 //! /broker/<router>        ephemeral {where it is reached, whether it drains, its load}
 //! /assign/<router>/<k>              which topics it carries, with the epoch of each; 256 topics a shard
 //! /edge/<site>            ephemeral {identity, reign}

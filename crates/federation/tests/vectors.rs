@@ -33,6 +33,14 @@ fn only_what_is_wanted_elsewhere_leaves_a_site() {
     assert_eq!(world.participants[a].links["r1"], "r1:7571");
     world.close(c, "B", Side::Subscribes);
     world.run(Span::secs(5));
+    let survey = federation::Survey::of(world.service.nodes());
+    assert_eq!((survey.layout.as_str(), survey.leader.as_deref()), ("verge-1", Some("r1")));
+    assert_eq!(survey.sites.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(survey.routers["r1"].topics, 2);
+    let topic = &survey.topics["B"];
+    assert_eq!(topic.record.router.as_deref(), Some("r1"));
+    assert!(topic.published.contains("b") && topic.wanted.contains("b") && topic.kept.is_empty());
+    assert!(survey.foreign.is_empty(), "{:?}", survey.foreign);
     assert!(carried(&mut world, "B").ways.is_empty());
     assert!(world.participants[c].links.is_empty());
     assert_eq!(world.broken, [""; 0]);

@@ -11,10 +11,12 @@ pub mod profile;
 pub mod signals;
 pub mod status;
 pub mod talk;
+mod tree;
 mod trouble;
 pub mod users;
 
 pub use facts::facts;
+pub use tree::read_tree;
 pub use trouble::{Trouble, complain};
 
 /// What a process exits with that is cut short, or in trouble.

@@ -39,6 +39,7 @@ pub fn settings(
         policy: config.policy,
         replication: config.replication,
         delays: config.delays,
+        reassigned: config.reassigned(),
         links: config.links.clone(),
         costs: host.costs,
         supply: supply(&config.admission, host.held_up(config)),

@@ -19,6 +19,23 @@ pub struct SiteReport {
     pub unpromised: Vec<RefusedStream>,
     /// Filters that are wanted on the other side, and could not be subscribed.
     pub unwished: Vec<UnwishedFilter>,
+    /// How coordination is, where a service names the routers.
+    pub coordination: Option<CoordinationReport>,
+}
+
+/// How a site is coordinated.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CoordinationReport {
+    /// Whether the service knows the site by its name.
+    pub holds: bool,
+    /// What is wrong; empty: nothing.
+    pub trouble: String,
+    /// Topics that are published here, and may leave.
+    pub offered: usize,
+    /// Topics of other sites that are asked for.
+    pub asked: usize,
+    /// Topics that have a router.
+    pub routed: usize,
 }
 
 /// A router as it is seen from the site.

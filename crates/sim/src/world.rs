@@ -254,6 +254,7 @@ impl World {
             policy: scenario.policy,
             replication: scenario.replication,
             delays: scenario.delays,
+            reassigned: contract::path::REASSIGNED_WITHIN,
             links: scenario.links.clone(),
             costs: scenario.costs,
             supply: scenario.supply,

@@ -184,6 +184,7 @@ mod tests {
             refused: Vec::new(),
             unpromised: Vec::new(),
             unwished: Vec::new(),
+            coordination: None,
         }
     }
 

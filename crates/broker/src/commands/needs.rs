@@ -4,13 +4,13 @@ use crate::broker::Broker;
 use crate::commands::register::Denial;
 use crate::commands::subscribe::CONFIRMING_MAX;
 use crate::outputs::Outputs;
+use crate::settings::Settings;
 use crate::steps::work::Flow;
 use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::results::Processing;
 use crate::store::table::Topic;
 use crate::watch::events::Event;
-use contract::path::REASSIGNED_WITHIN;
 use contract::{
     AtHop, Contract, Crossing, Needs, Planned, Receivers, Span, StreamId, TopicFilter, invariant,
 };
@@ -86,7 +86,7 @@ impl OtherNeeds {
 pub(crate) fn at_hop(
     contract: Contract,
     ways: impl IntoIterator<Item = Crossing>,
-    has_partner: bool,
+    settings: &Settings,
 ) -> Planned {
     let (mut any, mut age, mut retain) = (false, None, u32::MAX);
     for way in ways {
@@ -98,7 +98,7 @@ pub(crate) fn at_hop(
     }
     match age {
         Some(age) if age > Span::ZERO => {
-            let silence = if has_partner { Span::ZERO } else { REASSIGNED_WITHIN };
+            let silence = if settings.has_peer { Span::ZERO } else { settings.reassigned };
             Planned {
                 contract: Contract { retain, ..contract },
                 hop: AtHop { age, silence, ..AtHop::default() },
@@ -118,7 +118,7 @@ impl Broker {
     /// The same if its contract was another.
     pub(crate) fn with_ways(&self, topic: &Topic, contract: Contract) -> Planned {
         let streams = topic.streams.iter().filter_map(|index| self.flow.store.table.stream(*index));
-        at_hop(contract, streams.map(|stream| stream.record.crossing), self.settings.has_peer)
+        at_hop(contract, streams.map(|stream| stream.record.crossing), &self.settings)
     }
 
     /// The contract by which a topic of this name and these subscribers is planned.

@@ -354,7 +354,7 @@ impl Broker {
             )));
         }
         // Results are covered by the messages that they are made of, not by copies of their own.
-        let hop = at_hop(contract, [publisher.crossing], self.settings.has_peer);
+        let hop = at_hop(contract, [publisher.crossing], &self.settings);
         let planned = if publisher.made.is_some() { hop.best_effort() } else { hop };
         let processing = match topic {
             Ok(topic) => self.flow.store.table.topic(topic).and_then(|topic| topic.processing),

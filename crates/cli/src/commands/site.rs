@@ -3,8 +3,10 @@
 use crate::arguments::Format;
 use config::{BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
-use report::{FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
+use federation::{Refused, Survey, SurveyedTopic};
+use report::{CoordinationReport, FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -84,6 +86,62 @@ pub fn check(config: &Config, format: Format) -> Outcome {
     Ok(yes(answer.kept))
 }
 
+/// How long the coordination service may be silent.
+const SERVICE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Shows what stands in the coordination service's tree. Yes: what one site publishes and another wants has a router.
+pub fn tree(config: &Config, format: Format) -> Outcome {
+    let nodes = node::read_tree(config, SERVICE_PATIENCE)?;
+    let survey = Survey::of(nodes.iter().map(|(path, data)| (path.as_str(), data.as_slice())));
+    let crosses = |topic: &&SurveyedTopic| {
+        topic.published.iter().any(|from| topic.wanted.iter().chain(&topic.kept).any(|to| to != from))
+    };
+    let whole = survey.topics.values().filter(crosses).all(|topic| topic.record.router.is_some());
+    if format == Format::Json {
+        json(&survey)?;
+        return Ok(yes(whole));
+    }
+    if survey.layout.is_empty() {
+        line("There is nothing yet: no site or router has been there with this coordination.namespace.")?;
+        return Ok(yes(whole));
+    }
+    let mut routers = table(&["router", "reached at", "leads", "drains", "topics"], &[4]);
+    for (name, router) in &survey.routers {
+        let leads = if survey.leader.as_ref() == Some(name) { "yes" } else { "" };
+        let (place, drains) = match &router.record {
+            Some(record) => (record.locator.clone(), if record.draining { "yes" } else { "" }),
+            None => (coloured("is not there", RED), ""),
+        };
+        let topics = router.topics.to_string();
+        routers.add_row([name.clone(), place, leads.to_owned(), drains.to_owned(), topics]);
+    }
+    line(&routers.to_string())?;
+    let sites: Vec<&str> = survey.sites.keys().map(String::as_str).collect();
+    line(&format!("sites: {}\n", if sites.is_empty() { "none".to_owned() } else { sites.join(", ") }))?;
+    let mut topics = table(&["topic", "router", "published at", "wanted at"], &[]);
+    for (name, topic) in &survey.topics {
+        let joined = |sites: &BTreeSet<String>| sites.iter().cloned().collect::<Vec<_>>().join(", ");
+        let router = match (&topic.record.router, &topic.record.former) {
+            (None, _) => coloured("none", YELLOW),
+            (Some(router), None) => router.clone(),
+            (Some(router), Some(former)) => format!("{router}, moving from {former}"),
+        };
+        let kept = topic.kept.iter().map(|site| format!("{site} (kept)"));
+        let wanted = topic.wanted.iter().cloned().chain(kept).collect();
+        topics.add_row([name.clone(), router, joined(&topic.published), joined(&wanted)]);
+    }
+    line(&topics.to_string())?;
+    for (name, topic) in &survey.topics {
+        for Refused { from, to, why } in &topic.record.refused {
+            line(&format!("{} {name} from {from} to {to}: {why}", coloured("not carried:", RED)))?;
+        }
+    }
+    for path in &survey.foreign {
+        line(&format!("{} {path} is none of this release's", coloured("foreign:", YELLOW)))?;
+    }
+    Ok(yes(whole))
+}
+
 /// Shows the uplinks of both brokers. Yes: one carries, reaches all routers, and carries everything that is wanted as its contracts say.
 pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let Some(site) = &config.site else { return Err(joins_nothing()) };
@@ -91,6 +149,7 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let carrying = rows.iter().filter_map(|row| row.report.as_ref()).find(|report| report.carries);
     let whole = carrying.is_some_and(|report| {
         let kept = report.refused.is_empty() && report.unpromised.is_empty() && report.unwished.is_empty();
+        let kept = kept && report.coordination.as_ref().is_none_or(|of| of.holds && of.trouble.is_empty());
         kept && report.routers.iter().all(|router| router.reached && !is_far(router))
     });
     if format == Format::Json {
@@ -115,6 +174,15 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let left_out =
         columns.map(|columns| fit(&mut shown, columns, &HEADINGS, &LESS_IMPORTANT)).unwrap_or_default();
     line(&shown.to_string())?;
+    if let Some(CoordinationReport { holds, trouble, offered, asked, routed }) = &report.coordination {
+        line(&format!(
+            "The coordination service knows {offered} topics that are published here, and {asked} that are wanted; {routed} of them have a router."
+        ))?;
+        if !trouble.is_empty() || !holds {
+            let why = if trouble.is_empty() { "it does not know this site yet" } else { trouble };
+            line(&format!("{} {why}", coloured("not coordinated:", RED)))?;
+        }
+    }
     troubles(report)?;
     for router in report.routers.iter().filter(|router| is_far(router)) {
         line(&format!(

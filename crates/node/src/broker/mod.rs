@@ -1,12 +1,14 @@
 //! One broker of the pair, until it is asked to end.
 
 mod around;
+pub(crate) mod coordination;
 mod gateway;
 mod logins;
 pub(crate) mod observe;
 mod places;
 mod processing;
 mod reload;
+mod routing;
 mod security;
 mod snapshot;
 mod topics;
@@ -86,6 +88,7 @@ pub fn run(
     let (told, notified) = (lines.clone(), notifier.clone());
     reload::reload_in_background(config, reload, takers, wants.hangups, told, notified, &helpers)?;
     let joined = uplink::start(config, own, &lines, &helpers)?;
+    let (routing, routing_bell) = routing::start(config, &lines, &helpers)?.unzip();
     let watched = observe::start(config, own, &notifier, (places::http(allowed), joined), &helpers)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));
     let _awake = keep_awake(&config.realtime, &lines, &helpers);
@@ -109,7 +112,11 @@ pub fn run(
         heart: heart(config, &doors, whereabouts.as_ref(), &lines, &helpers),
         partner: security::partner(partner, whereabouts)?,
         handshakes,
-        wakers: wakers(security.wakers, [bell, waker, wants.bell], answers.as_ref())?,
+        wakers: wakers(
+            security.wakers.into_iter().chain(routing_bell),
+            [bell, waker, wants.bell],
+            answers.as_ref(),
+        )?,
         asked_to_end: wants.ends,
         later: places::later(allowed, http.is_some()),
         shares: staffing(config, here.processors).processors.is_empty().then_some((load, gather)),
@@ -158,6 +165,9 @@ pub fn run(
             fill(node, &troubles, &mut shown);
             snapshot::say(&shown, &lines);
         }
+        if let Some(routing) = &routing {
+            routing.answer(|| seen(node));
+        }
         if let Some(answers) = &mut answers {
             answers.answer(|snapshot| fill(node, &troubles, snapshot));
         }
@@ -189,6 +199,13 @@ fn doors(
     Ok(doors)
 }
 
+/// What a router's place in coordination depends on.
+fn seen<O: Operators, G: Rules>(node: &BrokerNode<Around, O, G>) -> routing::Seen {
+    let broker = node.broker();
+    let reign = broker.is_primary().then(|| broker.reign().epoch.0);
+    routing::Seen { reign, sites: broker.sites().map(str::to_owned).collect() }
+}
+
 /// A broker as it is now, with what its process knows of it.
 fn fill<O: Operators, G: Rules>(
     node: &mut BrokerNode<Around, O, G>,
@@ -213,7 +230,7 @@ pub fn obstacles(config: &Config) -> Vec<(&str, Trouble)> {
 
 /// What wakes the data thread besides sockets.
 fn wakers(
-    others: Vec<OwnedFd>,
+    others: impl Iterator<Item = OwnedFd>,
     bells: [OwnedFd; 3],
     answers: Option<&Answers>,
 ) -> Result<Vec<OwnedFd>, Trouble> {

@@ -1,16 +1,21 @@
 //! The thread that joins this broker's site to others.
 
+use super::coordination::{Coordinated, Reach, Service, identity};
 use super::wishes;
 use crate::Trouble;
 use crate::log::Lines;
 use crate::users::read_password;
 use config::{BrokerAddress, Config, Login, SiteConfig};
 use contract::{Span, Time};
-use engine::{RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView};
+use engine::{
+    CoordinationView, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView,
+};
+use federation::{Participant, Request, Ticket};
 use host::realtime::schedule;
 use host::tls::{Tls, server_name};
 use host::{Driver, HandshakeSettings, Handshakes, Helpers, Place, Troubles, look_for, now};
-use report::{FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
+use report::{CoordinationReport, FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
+use rustix::event::{EventfdFlags, eventfd};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::PeerIndex;
 
@@ -48,6 +53,13 @@ fn report_of(view: UplinkView) -> SiteReport {
         outward: flow(router.outward),
         inward: flow(router.inward),
     };
+    let coordination = |view: CoordinationView| CoordinationReport {
+        holds: view.holds,
+        trouble: view.trouble,
+        offered: view.offered,
+        asked: view.asked,
+        routed: view.routed,
+    };
     let refused = |(router, topic, why)| RefusedStream { router, topic, why };
     let unwished = |(router, filter, why)| UnwishedFilter { router, filter, why };
     SiteReport {
@@ -58,6 +70,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         refused: view.refused.into_iter().map(refused).collect(),
         unpromised: view.unpromised.into_iter().map(refused).collect(),
         unwished: view.unwished.into_iter().map(unwished).collect(),
+        coordination: view.coordination.map(coordination),
     }
 }
 
@@ -119,25 +132,84 @@ pub fn start(
     // The data thread goes first, and everything else on the host after both.
     let priority = wishes(config).priority.map(|priority| priority.saturating_sub(1).max(1));
     let picture = watch.clone();
+    let service =
+        config.coordination.is_some().then(|| coordinate(config, site, &mut driver, lines, helpers));
+    let service = service.transpose()?;
     helpers.hire("uplink", move || {
         schedule(priority, &[], "the uplink").iter().for_each(|line| said.say(&format!("note: {line}")));
-        run(driver, &picture)
+        run(driver, service, &picture)
     })?;
     Ok(Some(watch))
 }
 
 /// Turns until the process ends.
-fn run(mut driver: Driver<Uplink<Told>>, watch: &Watch) -> Result<(), String> {
+fn run(mut driver: Driver<Uplink<Told>>, mut service: Option<Service>, watch: &Watch) -> Result<(), String> {
     let (mut ready, mut drawn) = (Vec::new(), Time::ZERO);
     loop {
         host::end_on_purpose("uplink")?;
         driver.wait_and_turn(&mut ready).map_err(|error| error.to_string())?;
+        if let Some(service) = &mut service {
+            service.turn(&mut Linking(&mut driver));
+            while let Some((router, locator)) = driver.with_unsent(|uplink, _| uplink.poll_link()) {
+                service.find(router, locator);
+            }
+        }
         let now = now();
         // A clock that went back must not keep it from being drawn.
         if now >= drawn + PICTURE_EVERY || now < drawn {
             drawn = now;
             watch.set(report_of(driver.node().view()));
         }
+    }
+}
+
+/// Begins with the coordination service, which wakes the driver when there is something.
+fn coordinate(
+    config: &Config,
+    site: &SiteConfig,
+    driver: &mut Driver<Uplink<Told>>,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<Service, Trouble> {
+    let failed = |error: rustix::io::Errno| Trouble(format!("cannot make a bell: {error}"));
+    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(failed)?;
+    driver.wake_with(&bell)?;
+    // It fails only if it has been rung 2^64 times.
+    let ring = Arc::new(move || _ = rustix::io::write(&bell, &1_u64.to_ne_bytes()));
+    Service::start(config, lines, helpers, site.secure, ring)
+}
+
+/// The uplink, as the service sees it.
+struct Linking<'a>(&'a mut Driver<Uplink<Told>>);
+
+impl Coordinated for Linking<'_> {
+    fn wants(&self) -> Option<u64> {
+        self.0.node().coordination()
+    }
+
+    fn poll(&mut self) -> Option<(Ticket, Request)> {
+        self.0.with_unsent(|uplink, _| uplink.poll_coordination())
+    }
+
+    fn tell(&mut self, tell: &mut dyn FnMut(&mut dyn Participant)) {
+        self.0.with(|uplink, net| uplink.coordinate(now(), net, |site| tell(site)));
+    }
+
+    fn trouble(&mut self, trouble: Option<&str>) {
+        self.0.with_unsent(|uplink, _| uplink.coordination_trouble(trouble));
+    }
+
+    fn found(&mut self, router: &str, reach: Vec<Reach>) {
+        let brokers = reach.len().min(2) as u8;
+        self.0.with(|uplink, net| {
+            let Some(place) = uplink.place_for(now(), router, net) else { return };
+            for (index, (whereabouts, name)) in reach.into_iter().take(2).enumerate() {
+                for peer in Uplink::<Told>::peers_of(place, PeerIndex(index as u8)) {
+                    net.set_peer(peer, whereabouts.clone(), name.clone());
+                }
+            }
+            uplink.link(now(), place, router, brokers, net);
+        });
     }
 }
 
@@ -166,6 +238,10 @@ fn settings(config: &Config, site: &SiteConfig, beside: usize) -> Result<UplinkS
     (settings.share, settings.want) = (site.share.clone(), site.want.clone());
     (settings.link, settings.retain) = (site.link, site.retain);
     [settings.near, settings.far] = config.ways(site);
+    settings.coordinated = config
+        .coordination
+        .as_ref()
+        .map(|service| engine::Coordinated { identity: identity(config), topics_max: service.topics });
     Ok(settings)
 }
 
@@ -207,6 +283,10 @@ impl UplinkReporter for Told {
             UplinkNews::Homeless { why } => {
                 lines.warn(&format!("site {site}: the site's own broker does not let its uplink in: {why}"));
             }
+            UplinkNews::Coordinated => {
+                lines.say(&format!("site {site}: the coordination service knows it by its name"));
+            }
+            UplinkNews::Uncoordinated { why } => lines.warn(&format!("site {site}: {why}")),
             UplinkNews::Refused { router, topic, why } => {
                 lines.warn(&format!("site {site}: {} does not carry `{topic}`: {why}", there(router)));
             }

@@ -232,6 +232,7 @@ impl Tried {
             policy: Default::default(),
             replication,
             delays: Delays::default(),
+            reassigned: contract::path::REASSIGNED_WITHIN,
             links: Default::default(),
             costs: Costs::of_messages(cost, cost, cost),
             supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },

@@ -101,6 +101,7 @@ fn broker_of(topics: Vec<TopicRule>, tune: impl FnOnce(&mut Limits)) -> Broker {
         policy: Default::default(),
         replication: Default::default(),
         delays: Default::default(),
+        reassigned: contract::path::REASSIGNED_WITHIN,
         links: Default::default(),
         costs: Costs::of_messages(Span(1), Span(1), Span(1)),
         supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },

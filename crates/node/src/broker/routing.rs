@@ -1,0 +1,192 @@
+//! The thread that keeps a router's place in coordination, beside the broker that reigns.
+//!
+//! The idea: the broker carries whatever sites bring and want; here is only said that there is this router, which topics it has been given, and that
+//! the sites of each are linked, so that who had it before may stop. All that this has to know of the broker is whether it reigns and
+//! which sites are linked; it is asked ten times a second.
+
+use super::coordination::{Coordinated, Service, identity};
+use crate::Trouble;
+use crate::log::Lines;
+use config::{Config, RouterConfig};
+use contract::Span;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use federation::{
+    Holder, LeaderNews, MemberNews, Participant, Request, Router, RouterNews, RouterSettings, Ticket,
+};
+use host::{Helpers, now};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the broker is asked.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// What is asked of the broker.
+pub struct Seen {
+    /// The epoch in which it reigns, if it does.
+    pub reign: Option<u64>,
+    /// Sites whose links are connected.
+    pub sites: BTreeSet<String>,
+}
+
+/// Questions on their way to the data thread.
+pub struct Questions {
+    asked: Receiver<()>,
+    answers: Sender<Seen>,
+}
+
+impl Questions {
+    /// Answers what has been asked.
+    pub fn answer(&self, look: impl FnOnce() -> Seen) {
+        if self.asked.try_recv().is_ok() {
+            // There is room for one, and who asks fetches it; or the broker is ending.
+            _ = self.answers.try_send(look());
+        }
+    }
+}
+
+/// Starts the thread, if these brokers are a router. What is readable when there is a question wakes the data thread.
+pub fn start(
+    config: &Config,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<Option<(Questions, OwnedFd)>, Trouble> {
+    let Some(router) = &config.router else { return Ok(None) };
+    let failed = |error: rustix::io::Errno| Trouble(format!("cannot make a bell: {error}"));
+    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(failed)?;
+    let rings = bell.try_clone().map_err(|error| Trouble(error.to_string()))?;
+    let (ask, asked) = bounded(1);
+    let (answers, answered) = bounded(1);
+    let (ring, rung) = bounded(1);
+    // Where one ring waits, another says nothing more.
+    let wake = Arc::new(move || _ = ring.try_send(()));
+    let service = Service::start(config, lines, helpers, false, wake)?;
+    let mut seat = Seat {
+        router: router.clone(),
+        identity: identity(config),
+        session: config.coordination.as_ref().map_or(Span::ZERO, |service| service.session),
+        reigning: None,
+        lines: lines.clone(),
+        told: String::new(),
+    };
+    helpers.hire("routing", move || -> Result<(), String> {
+        let (mut service, mut looks_at) = (service, Instant::now());
+        loop {
+            host::end_on_purpose("routing")?;
+            if Instant::now() >= looks_at {
+                looks_at = Instant::now() + LOOKS_EVERY;
+                // One that does not answer in time has much to do: what was known goes on.
+                if ask.try_send(()).is_ok() {
+                    _ = rustix::io::write(&rings, &1_u64.to_ne_bytes());
+                }
+            }
+            while let Ok(seen) = answered.try_recv() {
+                seat.look(&seen);
+            }
+            seat.turn();
+            service.turn(&mut seat);
+            _ = rung.recv_timeout(looks_at.saturating_duration_since(Instant::now()));
+        }
+    })?;
+    Ok(Some((Questions { asked, answers }, bell)))
+}
+
+/// The router while its broker reigns.
+struct Seat {
+    router: RouterConfig,
+    identity: String,
+    session: Span,
+    reigning: Option<(u64, Box<Router>)>,
+    lines: Lines,
+    /// What has been told of trouble last.
+    told: String,
+}
+
+impl Seat {
+    /// What the broker has answered.
+    fn look(&mut self, seen: &Seen) {
+        if seen.reign != self.reigning.as_ref().map(|(reign, _)| *reign) {
+            self.reigning = seen.reign.map(|reign| (reign, Box::new(self.claim(reign))));
+        }
+        if let Some((_, router)) = &mut self.reigning {
+            router.linked(now(), &seen.sites);
+        }
+    }
+
+    fn claim(&self, reign: u64) -> Router {
+        let holder = Holder { identity: self.identity.clone(), reign };
+        let places: Vec<String> = self.router.places.iter().map(ToString::to_string).collect();
+        let settings = RouterSettings::new(&self.router.name, holder, &places.join(","));
+        Router::new(RouterSettings { policy: self.router.policy, ..settings })
+    }
+
+    fn turn(&mut self) {
+        let Some((_, router)) = &mut self.reigning else { return };
+        if router.next_deadline() <= now() {
+            router.handle_timeout(now());
+        }
+        self.say_news();
+    }
+
+    fn say_news(&mut self) {
+        let name = &self.router.name;
+        while let Some(news) = self.reigning.as_mut().and_then(|(_, router)| router.poll_news()) {
+            let said = match news {
+                RouterNews::Member(MemberNews::Claimed) => Ok("it is known by its name".to_owned()),
+                RouterNews::Member(MemberNews::NameTaken) => Err(
+                    "another router holds its name: give each a name of its own (router.name). It is tried again"
+                        .to_owned(),
+                ),
+                RouterNews::Member(MemberNews::Deposed) => {
+                    Err(format!("what holds its name is of a later reign: it is claimed again when that has gone, in {} at most", self.session))
+                }
+                RouterNews::Member(MemberNews::Layout { found }) => Err(format!(
+                    "the tree of the coordination service is not of this release (`{found}`): give coordination.namespace another one"
+                )),
+                RouterNews::Member(MemberNews::Forbidden { path, why }) => Err(format!("{path}: {why}")),
+                RouterNews::Leader(LeaderNews::Leads) => Ok("it leads the routers".to_owned()),
+                RouterNews::Leader(LeaderNews::Follows) => Ok("it leads the routers no longer".to_owned()),
+                RouterNews::Leader(LeaderNews::Gave { topics }) => {
+                    Ok(format!("it has given {topics} topics to routers"))
+                }
+                RouterNews::Leader(LeaderNews::Hindered) => {
+                    Err("the coordination service refuses what it writes. It is tried again".to_owned())
+                }
+                _ => continue,
+            };
+            match said {
+                Ok(text) => self.lines.say(&format!("router {name}: {text}")),
+                Err(text) => self.lines.warn(&format!("router {name}: {text}")),
+            }
+        }
+    }
+}
+
+impl Coordinated for Seat {
+    fn wants(&self) -> Option<u64> {
+        self.reigning.as_ref().map(|(reign, _)| *reign)
+    }
+
+    fn poll(&mut self) -> Option<(Ticket, Request)> {
+        self.reigning.as_mut()?.1.poll_request()
+    }
+
+    fn tell(&mut self, tell: &mut dyn FnMut(&mut dyn Participant)) {
+        if let Some((_, router)) = &mut self.reigning {
+            tell(&mut **router);
+        }
+        self.say_news();
+    }
+
+    fn trouble(&mut self, trouble: Option<&str>) {
+        let text = trouble.unwrap_or_default();
+        if self.told != text {
+            self.told = text.to_owned();
+            if !text.is_empty() {
+                self.lines.warn(&format!("router {}: {text}", self.router.name));
+            }
+        }
+    }
+}
