@@ -299,6 +299,11 @@ pub enum Command {
         #[command(subcommand)]
         command: kv::KvCommand,
     },
+    /// Routers that a coordination service names.
+    Router {
+        #[command(subcommand)]
+        command: RouterCommand,
+    },
     /// This site, and how it is joined to others.
     Site {
         #[command(subcommand)]
@@ -339,6 +344,22 @@ impl Command {
             _ => None,
         }
     }
+}
+
+#[derive(Subcommand, Debug)]
+pub enum RouterCommand {
+    /// Have a router that a coordination service names give its topics to others, one by one and without loss. Waits until it has none.
+    /// Exit code 0 then; 1 if some are left after --within. It gets none until --undo.
+    Drain {
+        /// The router's name.
+        router: String,
+        /// It is to have topics again.
+        #[arg(long)]
+        undo: bool,
+        /// How long to wait until it has none.
+        #[arg(long, default_value = "60s")]
+        within: Span,
+    },
 }
 
 #[derive(Subcommand, Debug)]

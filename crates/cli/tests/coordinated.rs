@@ -75,6 +75,17 @@ fn sites_that_have_not_heard_of_routers_find_them_and_outlive_each() {
     let late: Vec<&String> =
         missing.iter().filter(|text| number(text).is_none_or(|number| number > 30)).collect();
     assert!(late.is_empty(), "{late:?}");
+    // A router that is to be stopped gives its topics away first.
+    let first = Pair::start(&router(&server, "r1"));
+    wait_until("the router is known", || tree(&north.site)["routers"]["r1"]["record"].is_object());
+    let ran = north.site.run(&["router", "drain", "r2", "--within", "120s"]);
+    ran.must(0, &["r2 has no topics any more"]);
+    let shown = tree(&north.site);
+    assert!(shown["topics"].as_object().unwrap().values().all(|topic| topic["router"] == "r1"), "{shown}");
+    north.site.run(&["router", "drain", "r1"]).must(2, &["the only router"]);
+    north.site.run(&["router", "drain", "r3"]).must(2, &["no router `r3`"]);
+    north.site.run(&["router", "drain", "r2", "--undo"]).must(0, &["is given topics again"]);
+    drop(first);
     north.site.run(&["site", "tree"]).must(0, &["kept/0", "r2", "north"]);
     drop(second);
 }

@@ -129,11 +129,16 @@ pub struct Remedies {
     pub period: Option<Span>,
     /// A deadline that would do.
     pub deadline: Option<Span>,
+    /// The messages come from another site: what they are sent again from is its uplink.
+    pub by_uplink: bool,
 }
 
 impl fmt::Display for Remedies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let retain = self.retain.map(|n| format!("keep {n} to send again (retain = {n}, --retain {n})"));
+        let retain = self.retain.map(|n| match self.by_uplink {
+            true => format!("keep {n} to send again (uplink.retain = {n} of the site before)"),
+            false => format!("keep {n} to send again (retain = {n}, --retain {n})"),
+        });
         let period = self.period.map(|t| format!("lengthen the period to {t}"));
         let deadline = self.deadline.map(|d| format!("relax the deadline to {d}"));
         let all: Vec<String> = [retain, period, deadline].into_iter().flatten().collect();
@@ -538,6 +543,7 @@ impl Admission {
         let reachable = contract.deadline.max(upstream + to_subscriber);
         let deadline = smallest(reachable, |deadline| admits(&contract.deadline(deadline)));
         Remedies {
+            by_uplink: hop.age > Span::ZERO,
             retain: retain.filter(|n| *n != contract.retain),
             period: period.filter(|t| *t != contract.period),
             deadline: deadline.filter(|d| *d != contract.deadline),

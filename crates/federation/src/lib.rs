@@ -27,4 +27,4 @@ pub use records::{
 pub use router::{Carried, Router, RouterNews, RouterSettings};
 pub use site::{Keep, Route, Site, SiteNews, SiteSettings, TooManyTopics};
 pub use survey::{Survey, SurveyedRouter, SurveyedTopic};
-pub use tree::{Side, escape, unescape};
+pub use tree::{Side, drain_path, escape, unescape};

@@ -20,8 +20,8 @@ use crate::records::{
     from_bytes, to_bytes,
 };
 use crate::tree::{
-    Side, VERSION_PATH, above, assign_path, broker_path, endpoint_path, last, side_path, topic_of,
-    topic_path, unescape,
+    Side, VERSION_PATH, above, assign_path, broker_path, drain_path, endpoint_path, last, side_path,
+    topic_of, topic_path, unescape,
 };
 use contract::{Mutant, Span, Time, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -171,6 +171,7 @@ impl Router {
         let claim = Owned::new(broker_path(&name), Lasting::Ephemeral);
         let mut member = Member::new(holder.clone(), claim);
         member.mirror.follow(Aspect::Children, &assign_path(&name));
+        member.mirror.follow(Aspect::Data, &drain_path(&name));
         Router {
             member,
             record: RouterRecord { holder, locator, draining: false, load: Load::default() },
@@ -201,13 +202,6 @@ impl Router {
     /// Whether it leads the others.
     pub fn leads(&self) -> bool {
         self.leader.leads()
-    }
-
-    /// Its topics are to go to others, and it is given no more; or not any longer.
-    pub fn drain(&mut self, now: Time, drains: bool) {
-        self.record.draining = drains;
-        self.claim(now);
-        self.settle(now);
     }
 
     /// What it carries now, for policies that go by that.
@@ -328,6 +322,9 @@ impl Router {
     fn take_change(&mut self, now: Time, aspect: Aspect, path: &str) {
         let own = assign_path(&self.settings.name);
         if path == VERSION_PATH {
+            self.claim(now);
+        } else if path == drain_path(&self.settings.name) {
+            self.record.draining = self.member.mirror.data(path).is_some();
             self.claim(now);
         } else if path == own && aspect == Aspect::Children {
             self.take_shards(now, &own);

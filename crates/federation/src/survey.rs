@@ -1,7 +1,7 @@
 //! What stands in the tree, for people.
 
 use crate::records::{Holder, RouterRecord, ShardRecord, SiteRecord, TopicRecord, from_bytes};
-use crate::tree::{ASSIGN, BROKERS, EDGES, LEADERS, Side, VERSION_PATH, last, topic_of, unescape};
+use crate::tree::{ASSIGN, BROKERS, DRAINS, EDGES, LEADERS, Side, VERSION_PATH, last, topic_of, unescape};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,8 @@ pub struct SurveyedRouter {
     pub record: Option<RouterRecord>,
     /// Topics that it has been given.
     pub topics: usize,
+    /// An admin has said that it is to be rid of them.
+    pub drains: bool,
 }
 
 /// A topic.
@@ -90,6 +92,11 @@ impl Survey {
             let is_none = router.is_none();
             router.into_iter().for_each(|router| self.routers.entry(router).or_default().topics += topics);
             is_none
+        } else if let Some(name) = below(DRAINS) {
+            let router = unescape(&name);
+            let is_none = router.is_none();
+            router.into_iter().for_each(|router| self.routers.entry(router).or_default().drains = true);
+            is_none
         } else if let Some(name) = below(EDGES) {
             let known = unescape(&name).zip(from_bytes::<SiteRecord>(data));
             let is_none = known.is_none();
@@ -105,7 +112,7 @@ impl Survey {
 
     /// Returns whether it is none of ours.
     fn take_topic(&mut self, path: &str, data: &[u8]) -> bool {
-        let folders = ["", "/topics", BROKERS, ASSIGN, EDGES, LEADERS];
+        let folders = ["", "/topics", BROKERS, ASSIGN, DRAINS, EDGES, LEADERS];
         let depth = path.matches('/').count();
         if folders.contains(&path) || path.starts_with("/topics/") && depth == 2 {
             return false;

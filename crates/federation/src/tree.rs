@@ -4,6 +4,7 @@
 //! /version                          the layout's version
 //! /leader/<number>        ephemeral who may assign, in this order: {identity, reign}
 //! /broker/<router>        ephemeral {where it is reached, whether it drains, its load}
+//! /drain/<router>                   the router is to be rid of its topics; an admin creates and removes it
 //! /assign/<router>/<k>              which topics it carries, with the epoch of each; 256 topics a shard
 //! /edge/<site>            ephemeral {identity, reign}
 //! /topics/<hh>/<topic>              {its router, the epoch of that, what did not match}
@@ -21,6 +22,7 @@ pub(crate) const VERSION_PATH: &str = "/version";
 pub(crate) const TOPICS: &str = "/topics";
 pub(crate) const BROKERS: &str = "/broker";
 pub(crate) const ASSIGN: &str = "/assign";
+pub(crate) const DRAINS: &str = "/drain";
 pub(crate) const EDGES: &str = "/edge";
 pub(crate) const LEADERS: &str = "/leader";
 
@@ -120,6 +122,11 @@ pub(crate) fn endpoint_path(topic: &str, side: Side, site: &str) -> String {
 
 pub(crate) fn broker_path(router: &str) -> String {
     format!("{BROKERS}/{}", escape(router))
+}
+
+/// The node that says that a router is to be rid of its topics. An admin creates it, below a folder that may have to be made, and removes it.
+pub fn drain_path(router: &str) -> String {
+    format!("{DRAINS}/{}", escape(router))
 }
 
 pub(crate) fn assign_path(router: &str) -> String {

@@ -115,8 +115,7 @@ fn a_router_drains_and_a_new_one_takes_its_share() {
     let r2 = world.add_router("r2");
     world.run(Span::secs(30));
     assert_eq!([r1, r2].map(|router| topics_of(&mut world, router).len()), [20, 20]);
-    let now = world.now;
-    world.router(r1).unwrap().drain(now, true);
+    world.drain(r1, true);
     for _ in 0..300 {
         world.run(Span::millis(100));
         for topic in (0..40).map(|topic| format!("t{topic}")) {

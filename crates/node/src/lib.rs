@@ -16,7 +16,7 @@ mod trouble;
 pub mod users;
 
 pub use facts::facts;
-pub use tree::read_tree;
+pub use tree::{drain_router, read_tree};
 pub use trouble::{Trouble, complain};
 
 /// What a process exits with that is cut short, or in trouble.

@@ -1,11 +1,11 @@
-//! What stands in the coordination service's tree, read once.
+//! Short talks with the coordination service: what stands in its tree, and what an admin writes there.
 
 use crate::Trouble;
 use crate::broker::coordination::settings;
 use config::Config;
 use coordination::{Event, ZooKeeper};
-use crossbeam_channel::{RecvTimeoutError, bounded};
-use federation::{Reply, Request, Session, Ticket};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use federation::{Lasting, Operation, Refusal, Reply, Request, Session, Ticket, drain_path};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,36 +19,32 @@ const NODES_MAX: usize = 1_000_000;
 ///
 /// No service is configured, or it does not answer, or does not let us read.
 pub fn read_tree(config: &Config, patience: Duration) -> Result<BTreeMap<String, Vec<u8>>, Trouble> {
-    let (ring, rung) = bounded(1);
-    let wake = Arc::new(move || _ = ring.try_send(()));
-    let zookeeper =
-        ZooKeeper::connect(settings(config)?, wake).map_err(|error| Trouble(error.to_string()))?;
-    let mut reading = Reading {
-        zookeeper,
-        nodes: BTreeMap::new(),
-        open: BTreeMap::new(),
-        waiting: VecDeque::new(),
-        tickets: 0,
-        begun: false,
+    let mut talking = Talking::begin(config)?;
+    talking.waiting.push_back(Request::List { path: "/".to_owned() });
+    let result = talking.go_on(patience);
+    talking.zookeeper.close();
+    result.map(|()| talking.nodes)
+}
+
+/// Says that a router is to be rid of its topics, or is not any more.
+///
+/// # Errors
+///
+/// The same, where it does not let us write.
+pub fn drain_router(config: &Config, router: &str, drains: bool, patience: Duration) -> Result<(), Trouble> {
+    let mut talking = Talking::begin(config)?;
+    let path = drain_path(router);
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let create = |path| Operation::Create { path, data: Vec::new(), lasting: Lasting::Persistent };
+    let writes = if drains {
+        vec![create(folder), create(path)]
+    } else {
+        vec![Operation::Delete { path, version: None }]
     };
-    let mut until = Instant::now() + patience;
-    let mut trouble = "the coordination service does not answer".to_owned();
-    let result = loop {
-        match reading.turn() {
-            Ok(true) => break Ok(()),
-            Ok(false) => {}
-            Err(Stop::Trouble(why)) => trouble = why,
-            Err(Stop::Refused(why)) => break Err(Trouble(why)),
-        }
-        match rung.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(()) if reading.begun => until = Instant::now() + patience,
-            Ok(()) => {}
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break Err(Trouble(trouble)),
-        }
-    };
-    let Reading { zookeeper, nodes, .. } = reading;
-    zookeeper.close();
-    result.map(|()| nodes)
+    talking.waiting.extend(writes.into_iter().map(|write| Request::Write(vec![write])));
+    let result = talking.go_on(patience);
+    talking.zookeeper.close();
+    result
 }
 
 enum Stop {
@@ -57,34 +53,72 @@ enum Stop {
     Refused(String),
 }
 
-struct Reading {
+/// A short talk with the service.
+struct Talking {
     zookeeper: ZooKeeper,
+    rung: Receiver<()>,
     nodes: BTreeMap<String, Vec<u8>>,
     /// What was asked, and not answered yet.
     open: BTreeMap<Ticket, Request>,
+    /// What is still to be asked.
     waiting: VecDeque<Request>,
     tickets: u64,
     begun: bool,
 }
 
-impl Reading {
-    /// Takes what has come, and asks for more. `true`: everything has been read.
+impl Talking {
+    fn begin(config: &Config) -> Result<Talking, Trouble> {
+        let (ring, rung) = bounded(1);
+        // Where one ring waits, another says nothing more.
+        let wake = Arc::new(move || _ = ring.try_send(()));
+        let zookeeper = ZooKeeper::connect(settings(config)?, wake);
+        Ok(Talking {
+            zookeeper: zookeeper.map_err(|error| Trouble(error.to_string()))?,
+            rung,
+            nodes: BTreeMap::new(),
+            open: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            tickets: 0,
+            begun: false,
+        })
+    }
+
+    /// Asks everything, and what follows from it.
+    fn go_on(&mut self, patience: Duration) -> Result<(), Trouble> {
+        let mut until = Instant::now() + patience;
+        let mut trouble = "the coordination service does not answer".to_owned();
+        loop {
+            match self.turn() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(Stop::Trouble(why)) => trouble = why,
+                Err(Stop::Refused(why)) => return Err(Trouble(why)),
+            }
+            match self.rung.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(()) if self.begun => until = Instant::now() + patience,
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err(Trouble(trouble));
+                }
+            }
+        }
+    }
+
+    /// Takes what has come, and asks for more. `true`: everything has been answered.
     fn turn(&mut self) -> Result<bool, Stop> {
         while let Some(event) = self.zookeeper.poll_event() {
             match event {
-                Event::Session(Session::Connected(_)) if !self.begun => {
-                    self.begun = true;
-                    self.waiting.push_back(Request::List { path: "/".to_owned() });
-                }
-                Event::Session(Session::Connected(_)) | Event::Ring(_) => {}
+                Event::Session(Session::Connected(_)) => self.begun = true,
                 Event::Session(_) => {
                     return Err(Stop::Refused("the session with the coordination service broke".to_owned()));
                 }
+                Event::Ring(_) => {}
                 Event::Reply(ticket, reply) => self.take(ticket, reply)?,
                 Event::Trouble(trouble) => return Err(Stop::Trouble(trouble.to_string())),
             }
         }
-        while self.zookeeper.has_room()
+        while self.begun
+            && self.zookeeper.has_room()
             && let Some(request) = self.waiting.pop_front()
         {
             self.tickets += 1;
@@ -112,6 +146,8 @@ impl Reading {
             (Some(Request::Read { path }), Reply::Node(Some(node))) => {
                 self.nodes.insert(path, node.data);
             }
+            // What is to be made is there, or what is to go is not.
+            (Some(Request::Write(_)), Reply::Refused { why: Refusal::Exists | Refusal::Missing, .. }) => {}
             (Some(request), Reply::Refused { why, .. }) => {
                 return Err(Stop::Refused(format!("{request:?}: {why}")));
             }

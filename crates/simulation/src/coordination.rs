@@ -114,6 +114,19 @@ impl Coordination {
         rings
     }
 
+    /// A node by hand of an admin, with the folders above it.
+    pub fn put(&mut self, path: &str) -> Vec<Ring> {
+        let ends = path.match_indices('/').map(|(end, _)| end).skip(1).chain([path.len()]);
+        let paths: Vec<String> = ends.map(|end| path[..end].to_owned()).collect();
+        let mut rings = Vec::new();
+        for path in paths {
+            let create = Operation::Create { path, data: Vec::new(), lasting: Lasting::Persistent };
+            // What is there stays.
+            rings.extend(self.answer(0, &Request::Write(vec![create])).1);
+        }
+        rings
+    }
+
     /// An admin says whether anybody may read a node.
     pub fn bar(&mut self, path: &str, bars: bool) {
         let _ = if bars { self.barred.insert(path.to_owned()) } else { self.barred.remove(path) };

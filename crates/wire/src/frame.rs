@@ -1179,6 +1179,7 @@ impl<'a> Verdict<'a> {
             contract,
             deadlines: [Span(head.dispatch_deadline.get()), Span(head.replication_deadline.get())],
             remedies: Remedies {
+                by_uplink: false,
                 retain: Some(head.retain.get()).filter(|n| *n != NONE_U32),
                 period: span(head.period),
                 deadline: span(head.deadline),

@@ -20,6 +20,7 @@ mod operator;
 mod publish;
 mod record;
 mod replay;
+mod router;
 mod security;
 mod sim;
 mod site;
@@ -29,7 +30,9 @@ pub mod subscribe;
 mod user;
 mod watch;
 
-use crate::arguments::{Arguments, BrokerArguments, Command, Format, SecurityCommand, SiteCommand};
+use crate::arguments::{
+    Arguments, BrokerArguments, Command, Format, RouterCommand, SecurityCommand, SiteCommand,
+};
 use ::config::Config;
 use console::{Outcome, Trouble, yes};
 use node::status::admin_name;
@@ -86,6 +89,9 @@ pub fn run(arguments: Arguments) -> Outcome {
             acl::run(&file_or_configured(file.file, || load(None))?, &command, format)
         }
         Command::Kv { command } => kv::run(&command, format, load),
+        Command::Router { command: RouterCommand::Drain { router, undo, within } } => {
+            router::drain(&load(None)?, &router, undo, within, format)
+        }
         Command::Site { command: SiteCommand::Status { wide } } => site::status(&load(None)?, wide, format),
         Command::Site { command: SiteCommand::Tree } => site::tree(&load(None)?, format),
         Command::Site { command: SiteCommand::Check } => site::check(&load(None)?, format),

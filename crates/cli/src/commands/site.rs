@@ -87,12 +87,17 @@ pub fn check(config: &Config, format: Format) -> Outcome {
 }
 
 /// How long the coordination service may be silent.
-const SERVICE_PATIENCE: Duration = Duration::from_secs(5);
+pub const SERVICE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What stands in the coordination service's tree.
+pub fn survey(config: &Config) -> Result<Survey, Trouble> {
+    let nodes = node::read_tree(config, SERVICE_PATIENCE)?;
+    Ok(Survey::of(nodes.iter().map(|(path, data)| (path.as_str(), data.as_slice()))))
+}
 
 /// Shows what stands in the coordination service's tree. Yes: what one site publishes and another wants has a router.
 pub fn tree(config: &Config, format: Format) -> Outcome {
-    let nodes = node::read_tree(config, SERVICE_PATIENCE)?;
-    let survey = Survey::of(nodes.iter().map(|(path, data)| (path.as_str(), data.as_slice())));
+    let survey = survey(config)?;
     let crosses = |topic: &&SurveyedTopic| {
         topic.published.iter().any(|from| topic.wanted.iter().chain(&topic.kept).any(|to| to != from))
     };
@@ -109,7 +114,7 @@ pub fn tree(config: &Config, format: Format) -> Outcome {
     for (name, router) in &survey.routers {
         let leads = if survey.leader.as_ref() == Some(name) { "yes" } else { "" };
         let (place, drains) = match &router.record {
-            Some(record) => (record.locator.clone(), if record.draining { "yes" } else { "" }),
+            Some(record) => (record.locator.clone(), if router.drains { "yes" } else { "" }),
             None => (coloured("is not there", RED), ""),
         };
         let topics = router.topics.to_string();

@@ -51,8 +51,6 @@ pub struct Service {
     seats: BTreeMap<usize, Seat>,
     /// Pairs that are routers.
     routers: Vec<usize>,
-    /// Routers that are to be rid of their topics, by pair.
-    drains: BTreeSet<usize>,
 }
 
 impl World {
@@ -63,7 +61,6 @@ impl World {
             connections: BTreeMap::new(),
             seats: BTreeMap::new(),
             routers: routers.to_vec(),
-            drains: BTreeSet::new(),
         });
         self.agenda.push(self.now, Happening::Coordination(Step::Look));
     }
@@ -84,8 +81,10 @@ impl World {
 
     /// A router is to be rid of its topics, or no longer.
     pub fn drain(&mut self, pair: usize, drains: bool) {
-        let service = self.service.as_mut().unwrap();
-        let _ = if drains { service.drains.insert(pair) } else { service.drains.remove(&pair) };
+        let tree = &mut self.service.as_mut().unwrap().tree;
+        let path = federation::drain_path(&format!("r{pair}"));
+        let rings = if drains { tree.put(&path) } else { tree.wipe(&path) };
+        self.ring(rings);
     }
 
     /// Topics that a router has been given.
@@ -202,10 +201,8 @@ impl World {
             }
             return;
         }
-        let drains = service.drains.contains(&pair);
         if let Some(seat) = service.seats.get_mut(&broker) {
             seat.router.linked(now, &sites);
-            seat.router.drain(now, drains);
             self.tell_party(party, |of, now| of.handle_timeout(now));
         }
     }

@@ -75,11 +75,7 @@ fn act(world: &mut World, cast: &mut Cast, random: &mut fastrand::Rng, worst: bo
             if !cast.drains.remove(&router) {
                 cast.drains.insert(router);
             }
-            let (now, drains) = (world.now, cast.drains.contains(&router));
-            if let Some(router) = world.router(router) {
-                router.drain(now, drains);
-            }
-            world.touch(router);
+            world.drain(router, cast.drains.contains(&router));
         }
         26..30 => world.take_over(one),
         30..34 => {

@@ -290,6 +290,13 @@ impl World {
         self.ring(rings);
     }
 
+    /// An admin says that a router is to be rid of its topics, or is not any more.
+    pub fn drain(&mut self, of: usize, drains: bool) {
+        let path = federation::drain_path(&self.participants[of].name);
+        let rings = if drains { self.service.put(&path) } else { self.service.wipe(&path) };
+        self.ring(rings);
+    }
+
     /// The service answers nobody for so long; sessions end meanwhile only if nobody is heard of for longer.
     pub fn outage(&mut self, span: Span) {
         self.service_is_up = false;
@@ -528,11 +535,6 @@ impl World {
     /// Has watches ring that rang since somebody wrote who is none of the participants.
     pub fn rung(&mut self, rings: Vec<Ring>) {
         self.ring(rings);
-    }
-
-    /// Takes what it has to say after it was called directly.
-    pub fn touch(&mut self, of: usize) {
-        self.after(of);
     }
 
     /// What participants have said that holds these words, by participant.

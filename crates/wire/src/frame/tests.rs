@@ -81,7 +81,7 @@ proptest! {
         period in prop::option::of(1..i64::MAX), text in "\\PC{0,60}",
     ) {
         round_trip(Frame::Register(Register { stream, incarnation: d as u64, contract, topic: &topic }))?;
-        let remedies = Remedies { retain, period: period.map(Span), deadline: None };
+        let remedies = Remedies { retain, period: period.map(Span), deadline: None, by_uplink: false };
         let deadlines = [Span(d), Span(r)];
         round_trip(Frame::Verdict(Verdict { stream, admitted, reigns: !admitted, replicate, contract, deadlines, remedies, text: &text }))?;
         round_trip(Frame::Unregister { stream })?;
