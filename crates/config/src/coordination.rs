@@ -52,9 +52,9 @@ impl Config {
 
     /// How long it takes until another router carries the topics of one that is alone and dies.
     pub fn reassigned(&self) -> Span {
-        match (&self.coordination, &self.router) {
-            (Some(service), Some(_)) => service.session + REASSIGNED_AFTER,
-            _ => contract::path::REASSIGNED_WITHIN,
+        match &self.coordination {
+            Some(service) => service.session + REASSIGNED_AFTER,
+            None => contract::path::REASSIGNED_WITHIN,
         }
     }
 }

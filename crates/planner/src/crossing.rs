@@ -2,7 +2,7 @@
 //! this one is.
 
 use config::{Config, RouterAddress, SiteConfig, TopicFamily};
-use contract::path::{Guard, Hop, Path, PathRefusal, REASSIGNED_WITHIN};
+use contract::path::{Guard, Hop, Path, PathRefusal};
 use contract::{LinkClass, Loss, Span};
 use serde::Serialize;
 
@@ -97,9 +97,12 @@ fn way(config: &Config, site: &SiteConfig) -> Vec<Part> {
 fn path(config: &Config, site: &SiteConfig, retain: [u32; 2]) -> Path {
     let [near, far] = config.ways(site);
     let pair = |failover| Guard::Pair { failover, broker_to_broker: config.delays.broker_to_broker };
-    let alone = site.routers.iter().any(|router: &RouterAddress| router.places.len() < 2);
+    // What a service names is taken to be as this site is.
+    let lonely = config.brokers.len() < 2;
+    let listed = site.routers.iter().any(|router: &RouterAddress| router.places.len() < 2);
+    let alone = if config.coordination.is_some() { lonely } else { listed };
     let router =
-        if alone { Guard::Alone { reassigned: REASSIGNED_WITHIN } } else { pair(config.delays.failover) };
+        if alone { Guard::Alone { reassigned: config.reassigned() } } else { pair(config.delays.failover) };
     let hop = |link, guard, retain| Hop {
         link,
         link_least: Span::ZERO,
@@ -109,11 +112,8 @@ fn path(config: &Config, site: &SiteConfig, retain: [u32; 2]) -> Path {
     };
     let first = hop(config.delays.publisher_to_broker, pair(config.delays.failover), retain[0]);
     // What a publisher itself sends again it keeps for a broker that is back; a site's uplink, for another one.
-    let last = if config.brokers.len() < 2 {
-        Guard::Alone { reassigned: REASSIGNED_WITHIN }
-    } else {
-        pair(config.delays.failover)
-    };
+    let last =
+        if lonely { Guard::Alone { reassigned: config.reassigned() } } else { pair(config.delays.failover) };
     let last = hop(far + near, last, retain[1]);
     Path {
         hops: vec![first, hop(near + far, router, retain[1]), last],
@@ -199,6 +199,24 @@ mod tests {
         assert!(answer("", "\"unbounded\""));
         assert!(answer("partner = \"r:7572\"\n", "0"));
         assert!(answer("[routers.r2]\naddress = \"q:7571\"\n", "0"));
+    }
+
+    /// Topics of a router that a service names move when its session has ended.
+    #[test]
+    fn a_site_of_one_broker_takes_named_routers_to_be_alone() {
+        let answer = |retain: u32| {
+            let text = format!(
+                "[brokers.a]\nclients = \"127.0.0.1:7571\"\npair = \"127.0.0.1:7573\"\nstart_as = \"primary\"\n\
+                 [site]\nname = \"north\"\n[uplink]\nretain = {retain}\n[coordination]\nservers = [\"zk:2181\"]\nsession = \"3s\"\n\
+                 [[topic]]\nfilter = \"plant/a\"\nperiod = \"100ms\"\nretain = 4\n"
+            );
+            crossing(&config::testing::load("named", &text)).unwrap()
+        };
+        // 4 s until they have moved, and what is under way.
+        let needed = answer(0).topics[0].reason.split("uplink.retain = ").nth(1).unwrap().to_owned();
+        let needed: u32 = needed.split(' ').next().unwrap().parse().unwrap();
+        assert!((40..44).contains(&needed), "{needed}");
+        assert!(answer(needed).kept && !answer(needed - 1).kept);
     }
 
     #[test]

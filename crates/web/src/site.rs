@@ -2,7 +2,7 @@
 
 use crate::exposition::Samples;
 use crate::metrics::{Kind, write_family};
-use report::{FlowReport, RouterReport, SiteReport};
+use report::{CoordinationReport, FlowReport, RouterReport, SiteReport};
 use std::sync::Arc;
 
 /// Says how the uplink is, as far as that is known already.
@@ -23,6 +23,7 @@ pub struct SiteMetric {
 #[derive(Clone, Copy)]
 enum Figure {
     Site(fn(&SiteReport) -> u64),
+    Coordination(fn(&CoordinationReport) -> u64),
     Router(fn(&RouterReport) -> Option<f64>),
     Flow(fn(&FlowReport) -> u64),
 }
@@ -31,7 +32,7 @@ impl SiteMetric {
     /// Its labels.
     pub fn labels(&self) -> &'static [&'static str] {
         match self.figure {
-            Figure::Site(_) => &[],
+            Figure::Site(_) | Figure::Coordination(_) => &[],
             Figure::Router(_) => &["router"],
             Figure::Flow(_) => &["router", "direction"],
         }
@@ -41,6 +42,10 @@ impl SiteMetric {
         let routers = report.routers.iter().filter(|_| report.carries);
         match self.figure {
             Figure::Site(of) => samples.count(of(report)),
+            Figure::Coordination(of) => {
+                let coordination = report.coordination.iter().filter(|_| report.carries);
+                coordination.for_each(|coordination| samples.count(of(coordination)));
+            }
             Figure::Router(of) => {
                 for router in routers {
                     if let Some(value) = of(router) {
@@ -98,6 +103,30 @@ pub const SITE_METRICS: &[SiteMetric] = &[
         Kind::Gauge,
         Figure::Site(|site| site.unwished.len() as u64),
         "Filters that are wanted elsewhere or here, and could not be subscribed on the other side. `verge site status` says which and why.",
+    ),
+    metric(
+        "verge_site_coordinated",
+        Kind::Gauge,
+        Figure::Coordination(|of| (of.holds && of.trouble.is_empty()).into()),
+        "1 if the coordination service knows the site by its name. Only where a service names the routers, and this uplink carries, as the next three.",
+    ),
+    metric(
+        "verge_site_offered_topics",
+        Kind::Gauge,
+        Figure::Coordination(|of| of.offered as u64),
+        "Topics that are published at this site, and may leave.",
+    ),
+    metric(
+        "verge_site_asked_topics",
+        Kind::Gauge,
+        Figure::Coordination(|of| of.asked as u64),
+        "Topics of other sites that are asked for.",
+    ),
+    metric(
+        "verge_site_routed_topics",
+        Kind::Gauge,
+        Figure::Coordination(|of| of.routed as u64),
+        "Of both, those that have a router.",
     ),
     metric(
         "verge_uplink_reached",

@@ -51,13 +51,14 @@ pub fn drain(config: &Config, router: &str, undo: bool, within: Span, format: Fo
         told = topics;
         std::thread::sleep(LOOKS_EVERY);
     };
-    match format {
-        Format::Json => json(&Drained { router: router.to_owned(), drains: !undo, topics })?,
-        Format::Table if undo => line(&format!("{router} is given topics again"))?,
-        Format::Table if topics == 0 => {
-            line(&format!("{router} has no topics any more, and may be stopped"))?
-        }
-        Format::Table => line(&format!("{router} still has {topics} topics; it goes on with that"))?,
+    if format == Format::Json {
+        json(&Drained { router: router.to_owned(), drains: !undo, topics })?;
+    } else {
+        line(&match topics {
+            _ if undo => format!("{router} is given topics again"),
+            0 => format!("{router} has no topics any more, and may be stopped"),
+            left => format!("{router} still has {left} topics; it goes on with that"),
+        })?;
     }
     Ok(yes(undo || topics == 0))
 }

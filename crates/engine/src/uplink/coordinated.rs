@@ -295,6 +295,10 @@ impl<R: UplinkReporter> Uplink<R> {
         self.end_all_of(place, net);
         self.wish_at(which, Default::default(), net);
         self.with(now, which, net, |endpoint, out| endpoint.say_farewell(out));
+        // Another router may have this place.
+        self.refused.retain(|(at, _), _| *at != which);
+        self.unwished.retain(|(at, _), _| *at != which);
+        self.unpromised.forget_all_at(which);
         if let Some(router) = self.routers.get_mut(place) {
             *router = Router::vacant(&self.settings, now);
         }

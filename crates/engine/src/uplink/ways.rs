@@ -43,6 +43,11 @@ impl Unpromised {
         self.0.remove(&(which, topic.into()));
     }
 
+    /// Nor of anything that is published there.
+    pub(super) fn forget_all_at(&mut self, which: Which) {
+        self.0.retain(|(at, _), _| *at != which);
+    }
+
     pub(super) fn is_known(&self, which: Which, topic: &str) -> bool {
         self.0.contains_key(&(which, topic.into()))
     }
