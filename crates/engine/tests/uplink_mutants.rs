@@ -43,3 +43,20 @@ fn who_sends_at_once_to_a_router_that_has_begun_anew_is_noticed() {
     Mutant::switch(None);
     assert!((came.len() as u64) < published);
 }
+
+/// Faults of coordination are seen by what comes, or by who hears of what is not theirs.
+#[test]
+fn every_mutant_of_coordination_is_noticed_where_it_is_used() {
+    let scenes = [world::named::fail_over, world::named::lose_a_router];
+    for (mutant, scene) in [
+        (Mutant::LeaveNodes, 0),
+        (Mutant::ForgetRings, 1),
+        (Mutant::KeepFirstRoute, 1),
+        (Mutant::KeepDeadRouters, 1),
+    ] {
+        Mutant::switch(Some(mutant));
+        let noticed = scenes[scene]();
+        Mutant::switch(None);
+        assert!(noticed.is_err(), "{mutant:?} is not noticed");
+    }
+}

@@ -8,6 +8,7 @@ pub mod coordination;
 pub mod edge;
 pub mod lonely;
 pub mod mqtt;
+pub mod named;
 mod place;
 mod port;
 pub mod run;
