@@ -316,8 +316,10 @@ pub struct Uplink<R> {
 struct WantsAnew {
     at_home: bool,
     at_routers: bool,
-    /// Or something else is published here.
-    by_coordination: bool,
+    /// Or something else is published here, and the service is to be told.
+    published: bool,
+    /// Or what is wanted here.
+    wished: bool,
 }
 
 /// A router, and what is known of it.
@@ -486,8 +488,10 @@ impl<R: UplinkReporter> Uplink<R> {
         if std::mem::take(&mut self.wants_anew.at_home) {
             self.wish_at_home(net);
         }
-        if std::mem::take(&mut self.wants_anew.by_coordination) {
-            self.tell_coordination(now, net);
+        let (published, wished) = (&mut self.wants_anew.published, &mut self.wants_anew.wished);
+        let (published, wished) = (std::mem::take(published), std::mem::take(wished));
+        if published || wished {
+            self.tell_coordination(now, wished, net);
         }
     }
 
@@ -514,12 +518,11 @@ impl<R: UplinkReporter> Uplink<R> {
             (Event::Interest { filter, way }, Which::Home) => {
                 let anew = self.wishes.hear(&filter, way, false);
                 self.wants_anew.at_routers |= anew;
-                self.wants_anew.by_coordination |= anew;
+                self.wants_anew.wished |= anew;
             }
             (Event::Published { topic, published }, Which::Home) => {
                 if let Some(coordinator) = &mut self.coordinator {
-                    let there = published.then_some(Span::ZERO);
-                    self.wants_anew.by_coordination |= coordinator.published.hear(&topic, there, false);
+                    self.wants_anew.published |= coordinator.hear(&topic, published);
                 }
             }
             (Event::Interest { filter, way }, Which::Router(router)) => {
@@ -567,7 +570,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 let carries = broker == self.settings.beside && !relayed;
                 self.why.clear();
                 self.wishes.ask();
-                self.coordinator.iter_mut().for_each(|coordinator| coordinator.published.ask());
+                self.coordinator.iter_mut().for_each(Coordinator::ask);
                 if carries != self.carries {
                     self.carries = carries;
                     self.reporter.report(&UplinkNews::Carries(carries));
@@ -575,7 +578,7 @@ impl<R: UplinkReporter> Uplink<R> {
                         self.wish_at_routers(net);
                         let reigns = |coordinator: &mut Coordinator| coordinator.begin(now, reign.epoch);
                         self.coordinator.iter_mut().for_each(reigns);
-                        self.tell_coordination(now, net);
+                        self.tell_coordination(now, true, net);
                     } else {
                         self.leave_routers(now, net);
                     }
@@ -596,7 +599,7 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         if let Some(coordinator) = &mut self.coordinator {
             coordinator.end();
-            self.tell_coordination(now, net);
+            self.tell_coordination(now, true, net);
         }
         self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
         self.home.awaited.clear();

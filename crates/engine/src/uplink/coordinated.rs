@@ -13,7 +13,7 @@
 use super::ends::End;
 use super::wishes::Wishes;
 use super::{ROUTERS_MAX, Router, Uplink, UplinkNews, UplinkReporter, Which};
-use contract::{Epoch, Span, Time};
+use contract::{Epoch, Span, Time, TopicFilter};
 use endpoint::Settings;
 use federation::{
     Holder, MemberNews, Participant, Refused, Request, Side, Site, SiteNews, SiteSettings, Terms, Ticket,
@@ -49,7 +49,9 @@ pub struct CoordinationView {
 pub(super) struct Coordinator {
     settings: SiteSettings,
     /// What the site's brokers say to be published here.
-    pub(super) published: Wishes,
+    published: Wishes,
+    /// Topics of these of which the service has not been told that they have come or gone.
+    changed: BTreeSet<String>,
     /// It observes while the other broker's uplink carries.
     site: Site,
     /// The number of its session.
@@ -70,6 +72,7 @@ impl Coordinator {
             site: Site::observing(settings.clone()),
             settings,
             published: Wishes::default(),
+            changed: BTreeSet::new(),
             life: 0,
             offered: BTreeSet::new(),
             holds: false,
@@ -88,9 +91,44 @@ impl Coordinator {
         self.site = Site::observing(self.settings.clone());
         self.life += 1;
         self.holds = false;
-        self.offered.clear();
+        // The new one knows of nothing that is published here.
+        self.changed.append(&mut self.offered);
         self.trouble.clear();
         self.to_link.clear();
+    }
+
+    /// The site's broker is asked anew what is published.
+    pub(super) fn ask(&mut self) {
+        self.published.ask();
+    }
+
+    /// It has told that a topic is, or is not any more. Returns whether the service is to be told of something.
+    pub(super) fn hear(&mut self, topic: &str, is_published: bool) -> bool {
+        let changed = self.published.hear(topic, is_published.then_some(Span::ZERO), false);
+        if changed && topic.is_empty() {
+            // Those that it has not told again are gone.
+            let gone = self.offered.iter().filter(|topic| !self.published.mean(topic));
+            self.changed.extend(gone.cloned());
+        } else if changed {
+            self.changed.insert(topic.to_owned());
+        }
+        changed
+    }
+
+    /// Tells the service what has come and gone of what may leave.
+    fn offer(&mut self, now: Time, share: &[TopicFilter]) {
+        for topic in std::mem::take(&mut self.changed) {
+            let leaves = !topic.starts_with('$') && share.iter().any(|share| share.matches(&topic));
+            let wanted = leaves && self.published.mean(&topic);
+            if wanted && !self.offered.contains(&topic) {
+                match self.site.open(now, &topic, Side::Publishes, &Terms::default()) {
+                    Ok(()) => _ = self.offered.insert(topic),
+                    Err(many) => self.trouble = many.to_string(),
+                }
+            } else if !wanted && self.offered.remove(&topic) {
+                self.site.close(now, &topic, Side::Publishes);
+            }
+        }
     }
 
     /// The router of a topic, and the one that had it before and still has.
@@ -195,26 +233,15 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// What is published here, or wanted, has changed: the service hears of it.
-    pub(super) fn tell_coordination<N: Effects>(&mut self, now: Time, net: &mut N) {
-        let Some(Coordinator { published, site, offered, trouble, .. }) = &mut self.coordinator else {
-            return;
-        };
+    pub(super) fn tell_coordination<N: Effects>(&mut self, now: Time, wishes: bool, net: &mut N) {
+        let Some(coordinator) = &mut self.coordinator else { return };
+        coordinator.offer(now, &self.settings.share);
+        if !wishes {
+            return self.take_site_news(now, net);
+        }
         let wished: Vec<_> = self.wishes.within(&self.settings.want).map(|(filter, _)| filter).collect();
         let wished: Vec<_> = wished.into_iter().filter(|filter| !filter.as_str().starts_with('$')).collect();
-        site.wish(now, &wished);
-        let topics = published.within(&self.settings.share).map(|(topic, _)| topic.as_str().to_owned());
-        let topics: BTreeSet<String> = topics.filter(|topic| !topic.starts_with('$')).collect();
-        for topic in offered.difference(&topics) {
-            site.close(now, topic, Side::Publishes);
-        }
-        let new: Vec<String> = topics.difference(offered).cloned().collect();
-        offered.retain(|topic| topics.contains(topic));
-        for topic in new {
-            match site.open(now, &topic, Side::Publishes, &Terms::default()) {
-                Ok(()) => _ = offered.insert(topic),
-                Err(many) => *trouble = many.to_string(),
-            }
-        }
+        coordinator.site.wish(now, &wished);
         self.take_site_news(now, net);
     }
 
