@@ -340,6 +340,8 @@ struct Router {
     sent: Traffic,
     came: Traffic,
     vacant_since: Time,
+    /// It was reached a moment ago: not all who want something there may be there yet.
+    settles_until: Option<Time>,
 }
 
 /// A broker of one of the ends, and the way through it.
@@ -598,7 +600,7 @@ impl<R: UplinkReporter> Uplink<R> {
             *router = Router { sent, came, ..anew };
         }
         if let Some(coordinator) = &mut self.coordinator {
-            coordinator.end();
+            coordinator.end(now);
             self.tell_coordination(now, true, net);
         }
         self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
@@ -626,6 +628,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 }
                 let Some(router) = self.routers.get_mut(index) else { return };
                 if !std::mem::replace(&mut router.reached, true) {
+                    router.settles_until = Some(now + REASSIGNED_WITHIN);
                     self.reporter.report(&UplinkNews::Reached { router: &router.name });
                     self.move_streams(net);
                 }
@@ -795,7 +798,8 @@ impl<R: UplinkReporter> Node for Uplink<R> {
 
     fn next_deadline(&self) -> Time {
         let ends = self.all().filter(|which| self.is_in_use(*which)).filter_map(|which| self.get(which));
-        let waits = self.routers.iter().filter_map(|router| router.anew_until);
+        let waits =
+            self.routers.iter().flat_map(|router| [router.anew_until, router.settles_until]).flatten();
         let coordination = self.coordinator.as_ref().map(Coordinator::next_deadline);
         let ends = ends.map(|end| end.endpoint.next_deadline());
         ends.chain(waits).chain(coordination).min().unwrap_or(Time::NEVER)

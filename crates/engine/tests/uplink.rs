@@ -620,3 +620,56 @@ fn the_only_router_may_die_whole_where_retention_covers_its_absence() {
         assert_eq!(came, (0..published).collect::<Vec<_>>(), "{away} {before}");
     }
 }
+
+/// Streams that go by another router come back only when all who want them have had the time to be there.
+#[test]
+fn who_comes_late_to_a_router_that_is_back_misses_nothing() {
+    let mut world = World::of_pairs(5, |_| {}, None);
+    for (site, pair) in [("north", 0), ("south", 1), ("east", 2)] {
+        world.add_site(site, pair, &[3, 4], |told| told.retain = 20);
+    }
+    world.run_for(Span::secs(1));
+    let publisher = world.add_client_at(0, "pump", 7);
+    let subscribers = [1, 2].map(|pair| world.add_client_at(pair, "desk", 7));
+    world.run_for(Span::millis(200));
+    subscribers.into_iter().for_each(|subscriber| _ = world.subscribe(subscriber, "#"));
+    let terms = Contract::every(Span::millis(50)).deadline(Span::secs(1)).retain(2);
+    let publications: Vec<u32> =
+        (0..8).map(|topic| world.advertise(publisher, &format!("plant/{topic}"), terms)).collect();
+    world.run_for(Span::millis(500));
+    let mut rounds = 0;
+    let mut publish_for = |world: &mut World, span: Span| {
+        let end = world.now + span;
+        while world.now < end {
+            publications
+                .iter()
+                .for_each(|publication| _ = world.publish(publisher, *publication, b"1").unwrap());
+            rounds += 1;
+            world.run_for(Span::millis(50));
+        }
+        rounds
+    };
+    publish_for(&mut world, Span::secs(1));
+    [6, 7].into_iter().for_each(|broker| world.kill(broker));
+    publish_for(&mut world, Span::secs(3));
+    // The way of one site to the router is slow to come back.
+    let cut = |world: &mut World, cut| {
+        [(4, 6), (4, 7), (5, 6), (5, 7)]
+            .into_iter()
+            .for_each(|(uplink, broker)| world.cut_uplink(uplink, broker, cut));
+    };
+    cut(&mut world, true);
+    [6, 7].into_iter().for_each(|broker| world.start(broker));
+    publish_for(&mut world, Span::millis(900));
+    cut(&mut world, false);
+    let rounds = publish_for(&mut world, Span::secs(4));
+    world.run_for(Span::secs(1));
+    for subscriber in subscribers {
+        let seen = &world.seen(subscriber).messages;
+        let mut came: Vec<(String, u64)> =
+            seen.iter().map(|message| (message.0.clone(), message.1)).collect();
+        came.sort();
+        came.dedup();
+        assert_eq!((came.len(), seen.len()), (8 * rounds, 8 * rounds), "{subscriber}");
+    }
+}

@@ -34,7 +34,7 @@ fn a_router_that_drains_loses_nothing_and_is_left() {
     sites.publish_for(Span::secs(10));
     assert_eq!(sites.world.topics_of_router(ROUTERS[0]), [""; 0]);
     assert_eq!(sites.routers(NORTH), [("r3".to_owned(), TOPICS)]);
-    assert_eq!(sites.routers(SOUTH).len(), 1, "who has nothing there is not linked to it");
+    assert_eq!(sites.routers(SOUTH).len(), 1, "who has nothing there is not linked to it any more");
     sites.world.drain(ROUTERS[0], false);
     sites.publish_for(Span::secs(10));
     assert_eq!(sites.world.topics_of_router(ROUTERS[0]).len(), TOPICS / 2);

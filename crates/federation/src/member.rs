@@ -208,7 +208,13 @@ impl<P: Purposes> Member<P> {
     /// Whether the tree says that it is ours. One that says nothing becomes so.
     fn is_ours(&mut self) -> bool {
         match self.mirror.data(VERSION_PATH) {
-            Some(node) if node.data == VERSION.as_bytes() => return true,
+            Some(node) if node.data == VERSION.as_bytes() => {
+                // It has been mended; who heard of it hears of that.
+                if self.told.take().is_some() && self.name == Name::Held {
+                    self.tell(MemberNews::Claimed);
+                }
+                return true;
+            }
             Some(node) => {
                 let found = String::from_utf8_lossy(&node.data).chars().take(FOUND_SHOWN).collect();
                 self.tell_of_tree(MemberNews::Layout { found });

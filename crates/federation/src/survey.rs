@@ -1,7 +1,9 @@
 //! What stands in the tree, for people.
 
 use crate::records::{Holder, RouterRecord, ShardRecord, SiteRecord, TopicRecord, from_bytes};
-use crate::tree::{ASSIGN, BROKERS, DRAINS, EDGES, LEADERS, Side, VERSION_PATH, last, topic_of, unescape};
+use crate::tree::{
+    ASSIGN, BROKERS, DRAINS, EDGES, LEADERS, Side, VERSION, VERSION_PATH, last, topic_of, unescape,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +50,11 @@ pub struct SurveyedTopic {
 }
 
 impl Survey {
+    /// Whether the tree is of this release.
+    pub fn is_ours(&self) -> bool {
+        self.layout == VERSION
+    }
+
     /// What follows from these nodes and what each holds; folders may be among them or not.
     pub fn of<'a>(nodes: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Survey {
         let mut survey = Survey::default();

@@ -330,3 +330,20 @@ fn what_filters_mean_is_asked_for_while_somebody_else_publishes_it() {
     assert!(asked(&world).is_empty());
     assert_eq!(world.broken, [""; 0]);
 }
+
+/// An admin spoils the layout's version by mistake and mends it: who was told hears that all is well again.
+#[test]
+fn a_tree_that_is_mended_is_told_of() {
+    let mut world = World::new(7);
+    world.add_router("r1");
+    let site = world.add_site("a");
+    world.run(Span::secs(2));
+    assert_eq!(world.said(site, "Claimed"), 1);
+    world.set_node("/version", "99");
+    world.run(Span::secs(3));
+    assert_eq!(world.said(site, "Layout"), 1);
+    world.set_node("/version", "verge-1");
+    world.run(Span::secs(3));
+    assert_eq!(world.said(site, "Claimed"), 2);
+    assert_eq!(world.broken, [""; 0]);
+}

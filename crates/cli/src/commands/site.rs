@@ -92,7 +92,14 @@ pub const SERVICE_PATIENCE: Duration = Duration::from_secs(5);
 /// What stands in the coordination service's tree.
 pub fn survey(config: &Config) -> Result<Survey, Trouble> {
     let nodes = node::read_tree(config, SERVICE_PATIENCE)?;
-    Ok(Survey::of(nodes.iter().map(|(path, data)| (path.as_str(), data.as_slice()))))
+    let survey = Survey::of(nodes.iter().map(|(path, data)| (path.as_str(), data.as_slice())));
+    if !survey.is_ours() && !survey.layout.is_empty() {
+        return Err(Trouble(format!(
+            "the tree of the coordination service is not of this release (`{}`): give coordination.namespace another one",
+            survey.layout
+        )));
+    }
+    Ok(survey)
 }
 
 /// Shows what stands in the coordination service's tree. Yes: what one site publishes and another wants has a router.

@@ -18,7 +18,7 @@ use endpoint::Settings;
 use federation::{
     Holder, MemberNews, Participant, Refused, Request, Side, Site, SiteNews, SiteSettings, Terms, Ticket,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Effects;
 
 /// How a site is coordinated.
@@ -61,6 +61,10 @@ pub(super) struct Coordinator {
     trouble: String,
     /// Routers that are to be connected to: names, and where they are reached.
     to_link: VecDeque<(String, String)>,
+    /// Where each router that is linked, or is to be, is reached.
+    linked: BTreeMap<String, String>,
+    /// Routers that have nothing more of this site, and when they are left: until then others may not know it yet.
+    to_unlink: BTreeMap<String, Time>,
 }
 
 impl Coordinator {
@@ -78,6 +82,8 @@ impl Coordinator {
             holds: false,
             trouble: String::new(),
             to_link: VecDeque::new(),
+            linked: BTreeMap::new(),
+            to_unlink: BTreeMap::new(),
         }
     }
 
@@ -87,14 +93,18 @@ impl Coordinator {
     }
 
     /// The other broker's uplink carries: it claims what stands in the tree, and until then that is to stay.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&mut self, now: Time) {
         self.site = Site::observing(self.settings.clone());
         self.life += 1;
         self.holds = false;
         // The new one knows of nothing that is published here.
         self.changed.append(&mut self.offered);
         self.trouble.clear();
-        self.to_link.clear();
+        for (router, _) in self.to_link.drain(..) {
+            self.linked.remove(&router);
+        }
+        // Those that the new one wants stay.
+        self.to_unlink.extend(self.linked.keys().map(|router| (router.clone(), now + UNWANTED_FOR)));
     }
 
     /// The site's broker is asked anew what is published.
@@ -115,6 +125,34 @@ impl Coordinator {
         changed
     }
 
+    /// A router is to be linked, or is reached elsewhere; one that was to be left stays.
+    fn want(&mut self, router: &str, locator: &str) {
+        let stays = self.to_unlink.remove(router).is_some();
+        let before = self.linked.insert(router.to_owned(), locator.to_owned());
+        if !stays || before.as_deref() != Some(locator) {
+            self.to_link.push_back((router.to_owned(), locator.to_owned()));
+        }
+    }
+
+    /// A router has nothing more of this site.
+    fn want_no_more(&mut self, now: Time, router: &str) {
+        let waiting = self.to_link.len();
+        self.to_link.retain(|(name, _)| name != router);
+        if self.to_link.len() < waiting {
+            self.linked.remove(router);
+        } else {
+            self.to_unlink.insert(router.to_owned(), now + LINGERS);
+        }
+    }
+
+    /// Routers that are to be left by now.
+    fn due(&mut self, now: Time) -> Vec<String> {
+        let due = self.to_unlink.extract_if(.., |_, at| *at <= now);
+        let due: Vec<String> = due.map(|(router, _)| router).collect();
+        due.iter().for_each(|router| _ = self.linked.remove(router));
+        due
+    }
+
     /// Tells the service what has come and gone of what may leave.
     fn offer(&mut self, now: Time, share: &[TopicFilter]) {
         for topic in std::mem::take(&mut self.changed) {
@@ -131,15 +169,16 @@ impl Coordinator {
         }
     }
 
-    /// The router of a topic, and the one that had it before and still has.
+    /// The router of a topic; before it the one that had it, which all who want it are linked to until the service says that they are at the new one.
     pub(super) fn routers_of(&self, topic: &str) -> impl Iterator<Item = &str> {
         let route = self.site.route(topic);
-        let names = route.map(|route| [Some(route.router.as_str()), route.former.as_deref()]);
+        let names = route.map(|route| [route.former.as_deref(), Some(route.router.as_str())]);
         names.into_iter().flatten().flatten()
     }
 
     pub(super) fn next_deadline(&self) -> Time {
-        self.site.next_deadline()
+        let leaves = self.to_unlink.values().copied().min().unwrap_or(Time::NEVER);
+        self.site.next_deadline().min(leaves)
     }
 
     pub(super) fn view(&self) -> CoordinationView {
@@ -158,6 +197,10 @@ const NAME_TAKEN: &str =
 const DEPOSED: &str = "the other broker of this site has claimed its name in a later reign";
 /// A place is not taken again before whatever was dialed there has come or failed.
 const VACANT_FOR: Span = Span::secs(10);
+/// So long a router is linked after it has nothing more of this site: what others have sent there comes.
+const LINGERS: Span = Span::secs(2);
+/// So long routers stay that an uplink had while it carried, until it has read again which are wanted.
+const UNWANTED_FOR: Span = Span::secs(60);
 const TOO_MANY_ROUTERS: &str =
     "this site is linked to as many routers as it may be: its topics do not cross by this one";
 
@@ -252,22 +295,18 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// Takes up what has been told: topics go by other routers, routers are linked or not any more.
     fn take_site_news<N: Effects>(&mut self, now: Time, net: &mut N) {
-        let (mut moves, mut unlinked) = (false, BTreeSet::new());
+        let mut moves = false;
         while let Some(news) = self.coordinator.as_mut().and_then(|coordinator| coordinator.site.poll_news())
         {
             match news {
                 SiteNews::Route { .. } => moves = true,
                 SiteNews::Link { router, locator } => {
-                    unlinked.remove(&router);
-                    self.coordinator.iter_mut().for_each(|coordinator| {
-                        coordinator.to_link.push_back((router.clone(), locator.clone()));
-                    });
+                    self.coordinator.iter_mut().for_each(|coordinator| coordinator.want(&router, &locator));
                 }
                 SiteNews::Unlink { router } => {
                     self.coordinator
                         .iter_mut()
-                        .for_each(|coordinator| coordinator.to_link.retain(|(name, _)| *name != router));
-                    unlinked.insert(router);
+                        .for_each(|coordinator| coordinator.want_no_more(now, &router));
                 }
                 SiteNews::Refused { topic, refused } => self.note_mismatch(&topic, &refused),
                 SiteNews::Member(news) => self.note_member(news),
@@ -278,7 +317,13 @@ impl<R: UplinkReporter> Uplink<R> {
         if moves {
             self.move_streams(net);
         }
-        for router in unlinked {
+        self.leave_routers_in_time(now, net);
+    }
+
+    /// Routers that have had nothing of this site for a while are left.
+    fn leave_routers_in_time<N: Effects>(&mut self, now: Time, net: &mut N) {
+        let due = self.coordinator.as_mut().map(|coordinator| coordinator.due(now)).unwrap_or_default();
+        for router in due {
             if let Some(place) = self.router_called(&router) {
                 self.unlink(now, place, net);
             }
@@ -348,6 +393,7 @@ impl Router {
             sent: Default::default(),
             came: Default::default(),
             vacant_since: Time::ZERO,
+            settles_until: None,
         }
     }
 

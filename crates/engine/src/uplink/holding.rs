@@ -45,8 +45,13 @@ impl<R: UplinkReporter> Uplink<R> {
     /// Who has not come back to a router by now does not want anything there any more.
     pub(super) fn wait_no_longer<N: Effects>(&mut self, now: Time, net: &mut N) {
         let mut changed = false;
+        let mut settled = false;
         for index in 0..self.routers.len() {
             let Some(router) = self.routers.get_mut(index) else { continue };
+            if router.settles_until.is_some_and(|until| until <= now) {
+                router.settles_until = None;
+                settled = true;
+            }
             if router.anew_until.is_none_or(|until| until > now) {
                 continue;
             }
@@ -58,6 +63,8 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         if changed {
             self.wish_at_home(net);
+        } else if settled {
+            self.move_streams(net);
         }
     }
 

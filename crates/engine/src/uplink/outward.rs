@@ -95,7 +95,13 @@ impl<R: UplinkReporter> Uplink<R> {
         let carries = |router: &&Router| router.reached && wants(router);
         let best = match &self.coordinator {
             None => {
-                let reached = self.routers.iter().filter(carries);
+                // Not all who want it may be at one that has just been reached; where it goes by another, that is waited for.
+                let goes = now.is_some_and(|now| self.routers.get(now).as_ref().is_some_and(carries));
+                let has_settled = |(place, router): &(usize, &Router)| {
+                    !goes || Some(*place) == now || router.settles_until.is_none()
+                };
+                let settled = self.routers.iter().enumerate().filter(has_settled).map(|(_, router)| router);
+                let reached = settled.filter(carries);
                 let best = federation::carrier(&name, reached.map(|router| router.name.as_str()));
                 best.and_then(|best| self.router_called(best))
             }

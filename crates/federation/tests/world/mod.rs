@@ -5,8 +5,8 @@
 
 use contract::{Span, Time, TopicFilter};
 use federation::{
-    Holder, Keep, Participant, Reply, Request, Route, Router, RouterNews, RouterSettings, Session, Side,
-    Site, SiteNews, SiteSettings, Terms, Ticket,
+    Holder, Keep, Operation, Participant, Reply, Request, Route, Router, RouterNews, RouterSettings, Session,
+    Side, Site, SiteNews, SiteSettings, Terms, Ticket,
 };
 use simulation::{Agenda, Coordination, Latency, Ring};
 use std::collections::BTreeMap;
@@ -287,6 +287,14 @@ impl World {
     pub fn wipe(&mut self, path: &str) {
         self.wiped = true;
         let rings = self.service.wipe(path);
+        self.ring(rings);
+    }
+
+    /// A node holds something else, by hand of an admin.
+    pub fn set_node(&mut self, path: &str, text: &str) {
+        let (path, data) = (path.to_owned(), text.as_bytes().to_vec());
+        let (_, rings) =
+            self.service.answer(0, &Request::Write(vec![Operation::Set { path, data, version: None }]));
         self.ring(rings);
     }
 
