@@ -20,20 +20,21 @@ mod handing;
 mod holding;
 mod inward;
 mod outward;
+mod routers;
+mod troubles;
 mod ways;
 mod wishes;
 
 use crate::client_node::feed;
 use crate::node::Node;
-pub use coordinated::{Coordinated, CoordinationView};
-
-use contract::path::REASSIGNED_WITHIN;
 use contract::{LinkClass, Span, Time, TopicFilter};
 use coordinated::Coordinator;
+pub use coordinated::{Coordinated, CoordinationView};
 use endpoint::{BROKERS_MAX, Endpoint, Limits, PublishError, Reigning, Settings};
 use ends::{End, Event, Heard, Through};
 use inward::Inward;
 use outward::Outward;
+use routers::Router;
 use std::collections::BTreeMap;
 use ways::Unpromised;
 use wire::{Effects, LinkChange, LinkId, LinkMap, PeerIndex};
@@ -322,28 +323,6 @@ struct WantsAnew {
     wished: bool,
 }
 
-/// A router, and what is known of it.
-struct Router {
-    name: String,
-    /// How many addresses it has; none where the place is free.
-    brokers: u8,
-    end: End,
-    reached: bool,
-    /// It has been reached before.
-    met: bool,
-    /// It knows nothing of sites yet, since it has begun anew: until then they may come back.
-    anew_until: Option<Time>,
-    /// Why it was left last.
-    why: String,
-    /// What other sites want there.
-    wishes: Wishes,
-    sent: Traffic,
-    came: Traffic,
-    vacant_since: Time,
-    /// It was reached a moment ago: not all who want something there may be there yet.
-    settles_until: Option<Time>,
-}
-
 /// A broker of one of the ends, and the way through it.
 fn peers(which: Which, broker: PeerIndex) -> [PeerIndex; 2] {
     [broker, Endpoint::way(broker)].map(|peer| PeerIndex(which.base() + peer.0))
@@ -356,9 +335,6 @@ fn router_name(routers: &[Router], which: Which) -> Option<&str> {
         Which::Router(place) => routers.get(place).map(|router| router.name.as_str()),
     }
 }
-
-/// Streams of which it is remembered why they are not carried, and filters of which it is why they are not subscribed.
-const REFUSED_MAX: usize = 1_024;
 
 impl<R: UplinkReporter> Uplink<R> {
     /// An uplink that has just started.
@@ -614,107 +590,11 @@ impl<R: UplinkReporter> Uplink<R> {
         self.unwished.clear();
     }
 
-    /// A router is reached, or is not any more.
-    fn hear_router<N: Effects>(&mut self, now: Time, index: usize, reigning: Reigning, net: &mut N) {
-        let Some(router) = self.routers.get_mut(index) else { return };
-        match reigning {
-            Reigning::Primary { stood_by, .. } => {
-                router.wishes.ask();
-                router.why.clear();
-                let knows = stood_by || !std::mem::replace(&mut router.met, true);
-                router.anew_until = (!knows).then(|| now + REASSIGNED_WITHIN);
-                if knows {
-                    self.release_all(index, net);
-                }
-                let Some(router) = self.routers.get_mut(index) else { return };
-                if !std::mem::replace(&mut router.reached, true) {
-                    router.settles_until = Some(now + REASSIGNED_WITHIN);
-                    self.reporter.report(&UplinkNews::Reached { router: &router.name });
-                    self.move_streams(net);
-                }
-            }
-            Reigning::Nobody => {
-                router.reached = false;
-                self.reporter.report(&UplinkNews::Unreached { router: &router.name, why: "" });
-                self.hold_all(index, net);
-                self.move_streams(net);
-            }
-        }
-    }
-
-    fn note_refusal<N: Effects>(&mut self, which: Which, publication: u32, why: &str, net: &mut N) {
-        if self.ask_without_promise(which, publication, why, net) {
-            return;
-        }
-        if let Some(topic) = self.topic_of(which, publication) {
-            self.refuse(which, &topic, why);
-        }
-    }
-
-    /// What a stream is called where it is published.
-    fn topic_of(&self, which: Which, publication: u32) -> Option<Box<str>> {
-        Some(self.get(which)?.endpoint.carried(publication)?.0.into())
-    }
-
     /// One of the ends subscribes these filters, and no others; with each comes how long what follows takes.
     fn wish_at<N: Effects>(&mut self, which: Which, filters: BTreeMap<Box<str>, Span>, net: &mut N) {
         self.unwished.retain(|(at, filter), _| *at != which || filters.contains_key(filter));
         if let Some(Some(missed)) = self.with_end(which, net, |end, out| end.wish(filters, out)) {
             self.tell_unwished(which, &missed, "there are too many filters for one uplink");
-        }
-    }
-
-    /// One of the ends has said whether a filter is subscribed there.
-    fn note_wish(&mut self, which: Which, subscription: u32, refused: Option<String>) {
-        if refused.is_none() && self.unwished.is_empty() {
-            return;
-        }
-        let Some(filter) = self.get(which).map(|end| end.filter_of(subscription).to_owned()) else { return };
-        match refused {
-            Some(why) => self.tell_unwished(which, &filter, &why),
-            None => _ = self.unwished.remove(&(which, filter.into())),
-        }
-    }
-
-    /// Something that others want is not subscribed at one of the ends. That is told once for each reason.
-    fn tell_unwished(&mut self, which: Which, filter: &str, why: &str) {
-        let known = self.unwished.get(&(which, filter.into()));
-        if known.map_or(self.unwished.len() < REFUSED_MAX, |before| **before != *why) {
-            let router = router_name(&self.routers, which);
-            self.reporter.report(&UplinkNews::Unwished { router, filter, why });
-            self.unwished.insert((which, filter.into()), why.into());
-        }
-    }
-
-    /// A stream is not carried at one of the ends. That is told once for each reason.
-    fn refuse(&mut self, which: Which, topic: &str, why: &str) {
-        let router = router_name(&self.routers, which);
-        let key = (which, topic.into());
-        self.unpromised.forget(which, topic);
-        let known = self.refused.get(&key);
-        let is_news = known.map_or(self.refused.len() < REFUSED_MAX, |before| **before != *why);
-        if is_news {
-            self.reporter.report(&UplinkNews::Refused { router, topic, why });
-            self.refused.insert(key, why.into());
-        }
-    }
-
-    fn is_troubled(&self, which: Which, topic: &str) -> bool {
-        self.unpromised.is_known(which, topic) || self.refused.contains_key(&(which, topic.into()))
-    }
-
-    /// A stream has ended, and no other of its topic goes there: nothing is to be said of it any more.
-    fn forget_troubles(&mut self, which: Which, topic: &str) {
-        self.refused.remove(&(which, topic.into()));
-        self.unpromised.forget(which, topic);
-    }
-
-    fn note_admission(&mut self, which: Which, publication: u32) {
-        if self.refused.is_empty() {
-            return;
-        }
-        if let Some(topic) = self.topic_of(which, publication) {
-            self.refused.remove(&(which, topic));
         }
     }
 

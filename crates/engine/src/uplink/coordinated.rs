@@ -10,11 +10,9 @@
 //!
 //! Source: PubSubCoord §2.6; `docs/decisions/0041`.
 
-use super::ends::End;
 use super::wishes::Wishes;
-use super::{ROUTERS_MAX, Router, Uplink, UplinkNews, UplinkReporter, Which};
+use super::{Uplink, UplinkNews, UplinkReporter, Which};
 use contract::{Epoch, Span, Time, TopicFilter};
-use endpoint::Settings;
 use federation::{
     Holder, MemberNews, Participant, Refused, Request, Side, Site, SiteNews, SiteSettings, Terms, Ticket,
 };
@@ -195,15 +193,10 @@ impl Coordinator {
 const NAME_TAKEN: &str =
     "another site holds this site's name: give each a name of its own (site.name). It is tried again";
 const DEPOSED: &str = "the other broker of this site has claimed its name in a later reign";
-/// A place is not taken again before whatever was dialed there has come or failed.
-const VACANT_FOR: Span = Span::secs(10);
 /// So long a router is linked after it has nothing more of this site: what others have sent there comes.
 const LINGERS: Span = Span::secs(2);
 /// So long routers stay that an uplink had while it carried, until it has read again which are wanted.
 const UNWANTED_FOR: Span = Span::secs(60);
-const TOO_MANY_ROUTERS: &str =
-    "this site is linked to as many routers as it may be: its topics do not cross by this one";
-
 impl<R: UplinkReporter> Uplink<R> {
     /// The number of the session that is to be kept with the coordination service; `None`: none is. Another one than before wants a new session, and
     /// the former is to be abandoned, so that what it owns stays until it is claimed anew.
@@ -242,37 +235,6 @@ impl<R: UplinkReporter> Uplink<R> {
     /// The next router that is to be connected to: its name, and where it is reached.
     pub fn poll_link(&mut self) -> Option<(String, String)> {
         self.coordinator.as_mut()?.to_link.pop_front()
-    }
-
-    /// The place that a router has, or is to have; what was there before is let go. `None`: there are too many, which is told.
-    pub fn place_for<N: Effects>(&mut self, now: Time, name: &str, net: &mut N) -> Option<usize> {
-        if let Some(place) = self.router_called(name) {
-            self.unlink(now, place, net);
-        }
-        let vacant = self
-            .routers
-            .iter()
-            .position(|router| router.is_vacant() && router.vacant_since + VACANT_FOR <= now);
-        if vacant.is_none() && self.routers.len() >= ROUTERS_MAX {
-            self.reporter.report(&UplinkNews::Unreached { router: name, why: TOO_MANY_ROUTERS });
-            return None;
-        }
-        Some(vacant.unwrap_or_else(|| {
-            self.routers.push(Router::vacant(&self.settings, now));
-            self.routers.len() - 1
-        }))
-    }
-
-    /// Links to a router at this place; it has so many brokers, which can be dialed by now.
-    pub fn link<N: Effects>(&mut self, now: Time, place: usize, name: &str, brokers: u8, net: &mut N) {
-        if let Some(router) = self.routers.get_mut(place) {
-            *router = Router::new(name, brokers, &self.settings, now);
-            self.wish_at_routers(net);
-        }
-    }
-
-    pub(super) fn router_called(&self, name: &str) -> Option<usize> {
-        self.routers.iter().position(|router| router.name == name)
     }
 
     /// What is published here, or wanted, has changed: the service hears of it.
@@ -359,50 +321,5 @@ impl<R: UplinkReporter> Uplink<R> {
             }
             None => self.forget_troubles(Which::Home, topic),
         }
-    }
-
-    /// A router is left: it has nothing more of this site.
-    fn unlink<N: Effects>(&mut self, now: Time, place: usize, net: &mut N) {
-        let which = Which::Router(place);
-        self.end_all_of(place, net);
-        self.wish_at(which, Default::default(), net);
-        self.with(now, which, net, |endpoint, out| endpoint.say_farewell(out));
-        // Another router may have this place.
-        self.refused.retain(|(at, _), _| *at != which);
-        self.unwished.retain(|(at, _), _| *at != which);
-        self.unpromised.forget_all_at(which);
-        if let Some(router) = self.routers.get_mut(place) {
-            *router = Router::vacant(&self.settings, now);
-        }
-    }
-}
-
-impl Router {
-    /// One that is not reached yet.
-    pub(super) fn new(name: &str, brokers: u8, settings: &super::UplinkSettings, now: Time) -> Router {
-        let end = End::new(Settings { brokers, ..settings.router.clone() }, Some(settings.link), now);
-        Router {
-            name: name.to_owned(),
-            brokers,
-            end,
-            reached: false,
-            met: false,
-            anew_until: None,
-            why: String::new(),
-            wishes: Wishes::default(),
-            sent: Default::default(),
-            came: Default::default(),
-            vacant_since: Time::ZERO,
-            settles_until: None,
-        }
-    }
-
-    /// A place for one.
-    fn vacant(settings: &super::UplinkSettings, now: Time) -> Router {
-        Router { vacant_since: now, ..Router::new("", 0, settings, now) }
-    }
-
-    pub(super) fn is_vacant(&self) -> bool {
-        self.brokers == 0
     }
 }
