@@ -423,6 +423,18 @@ impl Endpoint {
         Some(number)
     }
 
+    /// A subscription needs something else from now on. Nothing of what comes ends meanwhile.
+    pub fn need(&mut self, number: u32, needs: Needs, out: &mut impl Outputs) {
+        let slot = self.subscriptions.get_mut(number as usize).and_then(Option::as_mut);
+        let Some(subscription) = slot.filter(|known| known.needs != needs) else { return };
+        (subscription.needs, subscription.answered) = (needs, false);
+        let filter = subscription.filter.clone();
+        self.find_due(&filter);
+        for link in self.brokers.iter().filter_map(BrokerLink::up) {
+            out.send(link, &Frame::Subscribe { number, needs, filter: filter.as_str() });
+        }
+    }
+
     /// Ends a subscription.
     pub fn unsubscribe(&mut self, number: u32, out: &mut impl Outputs) {
         let Some(slot) = self.subscriptions.get_mut(number as usize) else { return };

@@ -102,6 +102,32 @@ fn a_site_hears_its_own_messages_once_and_at_home() {
     assert_eq!(views[2].routers[0].outward.1.messages, 0);
 }
 
+/// A second site that is further away needs more of the same filter.
+#[test]
+fn a_filter_that_is_wanted_further_away_as_well_goes_on_to_be_wanted() {
+    let mut world = World::of_pairs(4, |_| {}, None);
+    for (site, pair, far) in [("north", NORTH, 20), ("south", SOUTH, 20), ("west", 3, 60)] {
+        world.add_site(site, pair, &[2], |told| told.far = Span::millis(far));
+    }
+    world.run_for(Span::secs(1));
+    let publisher = world.add_client_at(NORTH, "pump", 7);
+    let desks = [world.add_client_at(SOUTH, "desk", 7), world.add_client_at(3, "desk", 7)];
+    world.run_for(Span::millis(200));
+    let publication = world.advertise(publisher, "plant/pressure", contract());
+    for (round, desk) in desks.into_iter().enumerate() {
+        world.subscribe(desk, "plant/#");
+        world.run_for(Span::millis(500));
+        for _ in 0..10 {
+            world.publish(publisher, publication, b"12.5").unwrap();
+            world.run_for(Span::millis(100));
+        }
+        let came: Vec<usize> = desks.iter().map(|desk| world.seen(*desk).messages.len()).collect();
+        assert_eq!(came, [10 * (round + 1), 10 * round]);
+    }
+    let refused: Vec<_> = world.uplinks.iter().flat_map(|uplink| uplink.view().unwished).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
 /// What comes late at one clock and early at another is neither: what counts is a message's age.
 #[test]
 fn clocks_of_sites_may_differ_by_an_hour() {

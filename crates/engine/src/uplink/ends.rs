@@ -38,31 +38,32 @@ impl End {
     /// when the next one has it. Returns a filter for which there was no room, if there is one.
     pub(super) fn wish<N: Effects>(
         &mut self,
-        mut filters: BTreeMap<Box<str>, Span>,
+        filters: BTreeMap<Box<str>, Span>,
         out: &mut Through<'_, N>,
     ) -> Option<Box<str>> {
-        // A filter whose way has changed is subscribed anew before it is let go, so that nothing ends.
-        let mut ended = Vec::new();
-        self.wished.retain(|filter, (number, onward)| {
-            let wanted = filters.get(filter).copied();
-            let stays = wanted == Some(*onward);
-            if stays {
-                filters.remove(filter);
-            } else {
-                ended.push(*number);
+        self.wished.retain(|filter, (number, _)| {
+            let stays = filters.contains_key(filter);
+            if !stays {
+                self.endpoint.unsubscribe(*number, out);
             }
             stays
         });
         let mut missed = None;
         for (filter, onward) in filters {
             let needs = Needs { confirm: true, onward, link: self.link, ..Needs::NONE };
+            if let Some((number, known)) = self.wished.get_mut(&filter) {
+                // A broker takes a filter from a client but once, so what is there is changed.
+                if std::mem::replace(known, onward) != onward {
+                    self.endpoint.need(*number, needs, out);
+                }
+                continue;
+            }
             let parsed = filter.parse().ok();
             match parsed.and_then(|parsed| self.endpoint.subscribe_with(&parsed, needs, out)) {
                 Some(number) => _ = self.wished.insert(filter, (number, onward)),
                 None => missed = missed.or(Some(filter)),
             }
         }
-        ended.into_iter().for_each(|number| self.endpoint.unsubscribe(number, out));
         missed
     }
 
