@@ -186,11 +186,15 @@ keys! {
         SITE_WANT: Vec<TopicFilter> = key("site.want", filters(), "[\"#\"]", "Topics of other sites that may come. They do where somebody here subscribes them.");
         SITE_USER: Option<String> = key("site.user", user(), "\"\"", "Who the uplink is at this site's own brokers, where they have users. It needs the rights to publish, subscribe and give contracts on what is shared and wanted, and `admin sites`.");
         SITE_PASSWORD_FILE: Option<PathBuf> = key("site.password_file", path(), "\"\"", "A file with that user's password in its first line.");
+        SITE_JOURNAL: Option<PathBuf> = key("site.journal", path(), "\"\"", "The folder of the site's journal, on a disk of this host; each broker has its own below it. In it is what [[topic]] says to `keep`, and how far the site has come in the journals of others. Without it nothing is kept, and what this site misses does not come afterwards. Empty: none.");
+        SITE_JOURNAL_BYTES: u64 = key("site.journal_bytes", bytes_within(64 << 20, 1 << 44), "\"4GiB\"", "Bytes that the journal of each broker may take of the disk. Then the oldest messages are given up.");
+        SITE_HISTORY: Span = key("site.history", duration(), "\"0s\"", "How much of what was published before is wanted of another site's topics that are met for the first time. 0s: what is published from then on.");
         UPLINK_USER: Option<String> = key("uplink.user", user(), "\"\"", "Who the site is at routers, where they have users. It needs the same rights there: to publish below its own name, and to subscribe below those of others.");
         UPLINK_PASSWORD_FILE: Option<PathBuf> = key("uplink.password_file", path(), "\"\"", "A file with that user's password in its first line.");
         UPLINK_TLS: Option<bool> = key("uplink.tls", switch_or_auto(), "\"auto\"", "Whether routers are spoken to over TLS, with tls.certificate and tls.key. auto: where tls.ca is given.");
         UPLINK_LINK: Option<LinkClass> = key("uplink.link", link(), "\"cloud\"", "The link class by which routers reckon the way to this site.");
         UPLINK_RETAIN: u32 = key("uplink.retain", integer(0, 65_536), "0", "How many messages of each stream are retained at least, to be sent again when a router fails. 0: as many as the contract says.");
+        UPLINK_BACKLOG_RATE: u64 = key("uplink.backlog_rate", bytes_within(16 << 10, 1 << 32), "\"1MiB\"", "Bytes in a second that this site sends to others at most of what they missed, so that it holds up nothing live.");
         ROUTERS_ADDRESS: Option<Place> = key("routers.*.address", address(), "", "Where a router is reached: the `clients` of its broker, or `clients_tls` with uplink.tls.");
         ROUTERS_PARTNER: Option<Place> = key("routers.*.partner", address_or_none(), "\"none\"", "The same of the other broker, where the router is a pair.");
         COORDINATION_SERVERS: Vec<Place> = key("coordination.servers", places(), "[]", "The servers of the Apache ZooKeeper ensemble that names the routers, and says which topic goes by which. Empty: routers are those of [routers.*].");
@@ -227,6 +231,7 @@ pub(crate) mod topic {
             SUBSCRIBERS: u32 = key("subscribers", integer(1, 65_536), "1", "How many subscribers each of these topics is expected to have, each on a connection of its own. `verge check` and `verge graph` count \
          with them; brokers count those that are there.");
             SIZE: u32 = key("size", bytes_within(1, PAYLOAD_BYTES_MAX as i64), "limits.size_assumed", "The largest payload of its messages. Brokers reserve memory for so much; where it is left out, for limits.size_assumed.");
+            KEEP: Span = key("keep", duration(), "\"0s\"", "How long messages are kept in the site's journal, for sites that miss them; \"72h\". 0s: not at all. Needs site.journal.");
             CONFIRM: bool = key("confirm", switch(), "false", "Whether a message counts as dispatched only when its subscribers have confirmed it: survives the power loss of a host, not only the death of a process.");
         }
     }

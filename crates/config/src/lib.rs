@@ -38,7 +38,7 @@ pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 use schema::{KEYS, Repeated};
 pub use security::{ClientConfig, SecurityConfig};
-pub use site::{Login, ROUTERS_MAX, RouterAddress, SiteConfig};
+pub use site::{JournalConfig, Login, ROUTERS_MAX, RouterAddress, SiteConfig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -130,6 +130,8 @@ pub struct TopicFamily {
     pub streams: u32,
     /// Subscribers of each topic, each on a connection of its own.
     pub subscribers: u32,
+    /// How long messages are kept in the site's journal; zero: not at all.
+    pub keep: Span,
 }
 
 /// What a broker says of itself, and how.
@@ -664,7 +666,8 @@ impl Understanding {
             return None;
         }
         self.effective.push((format!("topic {filter}"), contract.to_string(), self.origin(place)));
-        Some(TopicFamily { rule: TopicRule { filter, contract }, streams, subscribers })
+        let keep = row.get(&topic::KEEP);
+        Some(TopicFamily { rule: TopicRule { filter, contract }, streams, subscribers, keep })
     }
 
     /// How long the data thread may keep others waiting, or leave messages waiting.

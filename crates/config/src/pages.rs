@@ -19,7 +19,7 @@ pub fn default_text() -> String {
     for section in REPEATED {
         text.push_str(&format!("\n# [[{}]]\n", section.name));
         for key in section.keys {
-            text.push_str(&format!("# {}\n# {} = {}\n", key.doc, key.path, example(key)));
+            text.push_str(&format!("# {}\n# {} = {}\n", key.doc, key.path, example(section.name, key)));
         }
     }
     text
@@ -47,6 +47,7 @@ fn default_section(head: &str, shown: &str) -> String {
                 "link.*.broker_to_subscriber" => "\"5ms\"",
                 "link.*.confirmation" => "\"50ms\"",
                 "site.name" => "\"north\"",
+                "site.journal" => "\"/var/lib/verge/journal\"",
                 "routers.*.address" => "\"192.0.2.1:7571\"",
                 "kv.nodes.*.address" => "\"127.0.0.1:760*\"",
                 "kv.nodes.*.http" => "\"127.0.0.1:759*\"",
@@ -64,8 +65,9 @@ fn default_section(head: &str, shown: &str) -> String {
 }
 
 /// What is shown for a key without a default that could be written.
-fn example(key: &Key) -> &'static str {
+fn example(section: &str, key: &Key) -> &'static str {
     match key.path {
+        "keep" if section == "topic" => "\"72h\"",
         "filter" | "topic" => "\"turbine/+/vibration\"",
         "keys" => "[\"pendulum/angle\", \"sensor/{0..99}\"]",
         "writers" => "[\"a\", \"b\", \"c\"]",

@@ -28,9 +28,27 @@ pub struct SiteConfig {
     pub link: LinkClass,
     /// Messages of each stream that are retained for a router that fails, at least.
     pub retain: u32,
+    /// The journal, if there is one.
+    pub journal: Option<JournalConfig>,
     /// The routers.
     pub routers: Vec<RouterAddress>,
 }
+
+/// The journal of a site, and what was missed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalConfig {
+    /// Its folder; that of each broker is below it.
+    pub folder: PathBuf,
+    /// The bytes that each may have.
+    pub bytes_max: u64,
+    /// How much of what was published before is wanted.
+    pub history: Span,
+    /// Bytes in a second that are sent of what others missed.
+    pub rate: u64,
+}
+
+/// Filters of topics that are kept.
+const KEPT_MAX: usize = 64;
 
 impl SiteConfig {
     /// Whether there is one router, which has no partner: nothing crosses while it is away.
@@ -87,11 +105,38 @@ impl Understanding {
             secure: self.get(&keys::UPLINK_TLS).unwrap_or_else(|| self.file(&keys::TLS_CA).is_some()),
             link: self.get(&keys::UPLINK_LINK).unwrap_or(LinkClass::CLOUD),
             retain: self.get(&keys::UPLINK_RETAIN),
+            journal: self.file(&keys::SITE_JOURNAL).map(|folder| JournalConfig {
+                folder,
+                bytes_max: self.get(&keys::SITE_JOURNAL_BYTES),
+                history: self.get(&keys::SITE_HISTORY),
+                rate: self.get(&keys::UPLINK_BACKLOG_RATE),
+            }),
             routers: self.names(&keys::ROUTERS_ADDRESS).into_iter().filter_map(router).collect(),
         })
     }
 
+    /// What is to be kept has a journal.
+    pub(super) fn check_kept(&mut self, config: &Config) {
+        let kept: Vec<&TopicFilter> = config
+            .topics
+            .iter()
+            .filter(|topic| topic.keep > Span::ZERO)
+            .map(|topic| &topic.rule.filter)
+            .collect();
+        let has_journal = config.site.as_ref().is_some_and(|site| site.journal.is_some());
+        let source = self.place_of(&keys::SITE_JOURNAL);
+        if let Some(filter) = kept.first().filter(|_| !has_journal) {
+            let message = format!("`{filter}` is to be kept, and the site has no journal");
+            let remedy = "give site.name, and a folder: site.journal = \"/var/lib/verge/journal\"";
+            self.problem(&source, message, remedy.to_owned());
+        } else if kept.len() > KEPT_MAX {
+            let message = format!("{} filters are to be kept, and {KEPT_MAX} may be", kept.len());
+            self.problem(&source, message, "keep one filter that means several of them".to_owned());
+        }
+    }
+
     pub(super) fn check_site(&mut self, config: &Config) {
+        self.check_kept(config);
         let Some(site) = &config.site else {
             // A name that is none has been told.
             let path = keys::SITE_NAME.path();

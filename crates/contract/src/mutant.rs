@@ -196,6 +196,18 @@ pub enum Mutant {
     BelieveOne,
     /// A node that has missed something asks nobody for it.
     AskNobody,
+    /// What a list names is asked for and handed on, whether it has come or not.
+    HandAgain,
+    /// The other keeper is told at once of what has been handed on, before it has left.
+    SettleAtOnce,
+    /// A pass ends with the first part of its answer.
+    EndAtFirst,
+    /// An answer of which a part is missing is taken as it comes.
+    ForgetGaps,
+    /// A keeper that goes on numbers what was missed from the beginning.
+    NumberAnew,
+    /// Places move as soon as nobody wants anything.
+    RestAtOnce,
 }
 
 #[cfg(feature = "mutants")]

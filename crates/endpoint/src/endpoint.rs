@@ -270,6 +270,11 @@ impl Endpoint {
         self.primary.is_some()
     }
 
+    /// The connection to the primary, for whoever asks how much waits on it.
+    pub fn connection(&self) -> Option<LinkId> {
+        self.primary_link().map(|(_, link)| link)
+    }
+
     /// How far this client's clock is ahead of the primary's, if there is one and it has answered.
     pub fn clock(&self) -> Option<ClockDifference> {
         let (primary, _) = self.primary_link()?;

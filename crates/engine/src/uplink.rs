@@ -15,7 +15,7 @@
 //! Source: the edge broker of PubSubCoord §2.6; `docs/decisions/0039`.
 
 mod coordinated;
-mod ends;
+pub(crate) mod ends;
 mod handing;
 mod holding;
 mod inward;
@@ -23,7 +23,7 @@ mod outward;
 mod routers;
 mod troubles;
 mod ways;
-mod wishes;
+pub(crate) mod wishes;
 
 use crate::client_node::feed;
 use crate::node::Node;
@@ -321,6 +321,25 @@ struct WantsAnew {
     published: bool,
     /// Or what is wanted here.
     wished: bool,
+}
+
+/// What keepers of sites say to each other stands below this. It crosses whatever is shared and wanted; all else that begins with `$` stays.
+const KEEPERS: &str = "$keep/";
+
+/// Whether a topic may cross, where those of these filters may.
+fn may_cross(topic: &str, allowed: &[TopicFilter]) -> bool {
+    match topic.starts_with('$') {
+        true => topic.starts_with(KEEPERS),
+        false => allowed.iter().any(|allowed| allowed.matches(topic)),
+    }
+}
+
+/// What of a filter may cross, where those of these filters may.
+fn within(filter: &TopicFilter, allowed: &[TopicFilter]) -> Vec<TopicFilter> {
+    match filter.as_str().starts_with('$') {
+        true => filter.as_str().starts_with(KEEPERS).then(|| filter.clone()).into_iter().collect(),
+        false => allowed.iter().filter_map(|allowed| allowed.common(filter)).collect(),
+    }
 }
 
 /// A broker of one of the ends, and the way through it.

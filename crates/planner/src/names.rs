@@ -74,6 +74,7 @@ mod tests {
     fn families(given: &[(&str, u32)]) -> Vec<TopicFamily> {
         let family = |(filter, streams): &(&str, u32)| TopicFamily {
             subscribers: 1,
+            keep: Span::ZERO,
             rule: TopicRule { filter: filter.parse().unwrap(), contract: Contract::every(Span::millis(50)) },
             streams: *streams,
         };

@@ -8,4 +8,7 @@ mod site;
 pub use broker::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use pair::{BrokerRow, PairReport, Place, Role, SCHEMA, State, TopicRow};
 pub use rows::{Before, LevelRow, OperatorRow};
-pub use site::{CoordinationReport, FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
+pub use site::{
+    CoordinationReport, FlowReport, GivenReport, KeeperReport, MissedReport, RefusedStream, RouterReport,
+    SiteReport, UnwishedFilter,
+};

@@ -21,6 +21,62 @@ pub struct SiteReport {
     pub unwished: Vec<UnwishedFilter>,
     /// How coordination is, where a service names the routers.
     pub coordination: Option<CoordinationReport>,
+    /// What is kept, and what was missed, where the site has a journal.
+    #[serde(default)]
+    pub keeper: Option<KeeperReport>,
+}
+
+/// What the keeper beside a broker keeps, and what its site missed of others.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KeeperReport {
+    /// Whether it asks for what was missed: that beside the broker that reigns does.
+    pub asks: bool,
+    /// What is wrong with its journal; empty: nothing.
+    pub trouble: String,
+    /// Bytes of the journal's files.
+    pub bytes: u64,
+    /// Bytes that they may have.
+    pub bytes_max: u64,
+    /// Messages that were kept since it began.
+    pub kept: u64,
+    /// Messages that should have been, and were not.
+    pub not_kept: u64,
+    /// Messages that were given up before their time, since there was no room.
+    pub given_up: u64,
+    /// What was missed of each site.
+    pub missed: Vec<MissedReport>,
+    /// What was given to each site that missed it.
+    pub given: Vec<GivenReport>,
+}
+
+/// What was missed of a site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MissedReport {
+    /// The site.
+    pub site: String,
+    /// Whether its keepers are heard.
+    pub heard: bool,
+    /// Whether something is being asked for.
+    pub asks: bool,
+    /// Messages that have not been looked at yet, at most; those that came live are among them.
+    pub left: u64,
+    /// Messages that came as backlog.
+    pub messages: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Messages that were missed, and are there no more.
+    pub gone: u64,
+}
+
+/// What was given to a site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GivenReport {
+    /// The site.
+    pub site: String,
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
 }
 
 /// How a site is coordinated.

@@ -2,7 +2,9 @@
 
 use crate::exposition::Samples;
 use crate::metrics::{Kind, write_family};
-use report::{CoordinationReport, FlowReport, RouterReport, SiteReport};
+use report::{
+    CoordinationReport, FlowReport, GivenReport, KeeperReport, MissedReport, RouterReport, SiteReport,
+};
 use std::sync::Arc;
 
 /// Says how the uplink is, as far as that is known already.
@@ -24,6 +26,9 @@ pub struct SiteMetric {
 enum Figure {
     Site(fn(&SiteReport) -> u64),
     Coordination(fn(&CoordinationReport) -> u64),
+    Keeper(fn(&KeeperReport) -> u64),
+    Missed(fn(&MissedReport) -> u64),
+    Given(fn(&GivenReport) -> u64),
     Router(fn(&RouterReport) -> Option<f64>),
     Flow(fn(&FlowReport) -> u64),
 }
@@ -32,7 +37,8 @@ impl SiteMetric {
     /// Its labels.
     pub fn labels(&self) -> &'static [&'static str] {
         match self.figure {
-            Figure::Site(_) | Figure::Coordination(_) => &[],
+            Figure::Site(_) | Figure::Coordination(_) | Figure::Keeper(_) => &[],
+            Figure::Missed(_) | Figure::Given(_) => &["site"],
             Figure::Router(_) => &["router"],
             Figure::Flow(_) => &["router", "direction"],
         }
@@ -45,6 +51,16 @@ impl SiteMetric {
             Figure::Coordination(of) => {
                 let coordination = report.coordination.iter().filter(|_| report.carries);
                 coordination.for_each(|coordination| samples.count(of(coordination)));
+            }
+            Figure::Keeper(of) => report.keeper.iter().for_each(|keeper| samples.count(of(keeper))),
+            Figure::Missed(of) => {
+                let missed =
+                    report.keeper.iter().filter(|keeper| keeper.asks).flat_map(|keeper| &keeper.missed);
+                missed.for_each(|missed| samples.labelled(&[("site", &missed.site)], of(missed)));
+            }
+            Figure::Given(of) => {
+                let given = report.keeper.iter().flat_map(|keeper| &keeper.given);
+                given.for_each(|given| samples.labelled(&[("site", &given.site)], of(given)));
             }
             Figure::Router(of) => {
                 for router in routers {
@@ -176,6 +192,60 @@ pub const SITE_METRICS: &[SiteMetric] = &[
         Figure::Flow(|flow| flow.dropped),
         "Messages that were not handed on, since too much waited on the connection.",
     ),
+    metric(
+        "verge_journal_healthy",
+        Kind::Gauge,
+        Figure::Keeper(|keeper| keeper.trouble.is_empty().into()),
+        "1 if the site's journal beside this broker keeps what it is to. Only where there is one (site.journal), as all that follow.",
+    ),
+    metric(
+        "verge_journal_bytes",
+        Kind::Gauge,
+        Figure::Keeper(|keeper| keeper.bytes),
+        "Bytes of the journal's files.",
+    ),
+    metric(
+        "verge_journal_kept_total",
+        Kind::Counter,
+        Figure::Keeper(|keeper| keeper.kept),
+        "Messages that were kept.",
+    ),
+    metric(
+        "verge_journal_not_kept_total",
+        Kind::Counter,
+        Figure::Keeper(|keeper| keeper.not_kept),
+        "Messages that should have been kept and were not: the disk is full or has failed, or they are too long.",
+    ),
+    metric(
+        "verge_journal_given_up_total",
+        Kind::Counter,
+        Figure::Keeper(|keeper| keeper.given_up),
+        "Messages that were given up before their time, since the journal had no room (site.journal_bytes).",
+    ),
+    metric(
+        "verge_backlog_left_messages",
+        Kind::Gauge,
+        Figure::Missed(|missed| missed.left),
+        "Messages of a site that have not been looked at yet for what was missed, at most; those that came live are among them. Only at the broker that reigns, as the next two.",
+    ),
+    metric(
+        "verge_backlog_came_messages_total",
+        Kind::Counter,
+        Figure::Missed(|missed| missed.messages),
+        "Messages of a site that were missed and came as backlog.",
+    ),
+    metric(
+        "verge_backlog_gone_messages_total",
+        Kind::Counter,
+        Figure::Missed(|missed| missed.gone),
+        "Messages of a site that were missed, and were there no more when they were asked for.",
+    ),
+    metric(
+        "verge_backlog_given_messages_total",
+        Kind::Counter,
+        Figure::Given(|given| given.messages),
+        "Messages that were given to a site that had missed them.",
+    ),
 ];
 
 /// All of them in the text format.
@@ -214,6 +284,7 @@ mod tests {
             unpromised: Vec::new(),
             unwished: Vec::new(),
             coordination: None,
+            keeper: None,
         }
     }
 

@@ -4,7 +4,9 @@ use crate::arguments::Format;
 use config::{BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
 use federation::{Refused, Survey, SurveyedTopic};
-use report::{CoordinationReport, FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
+use report::{
+    CoordinationReport, FlowReport, KeeperReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter,
+};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -164,6 +166,9 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         let kept = kept && report.coordination.as_ref().is_none_or(|of| of.holds && of.trouble.is_empty());
         kept && report.routers.iter().all(|router| router.reached && !is_far(router))
     });
+    let reports = rows.iter().filter_map(|row| row.report.as_ref());
+    let mut keepers = reports.filter_map(|report| report.keeper.as_ref());
+    let whole = whole && keepers.all(|keeper| keeper.trouble.is_empty());
     if format == Format::Json {
         json(&rows)?;
         return Ok(yes(whole));
@@ -196,6 +201,7 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         }
     }
     troubles(report)?;
+    keepers_of(&rows)?;
     for router in report.routers.iter().filter(|router| is_far(router)) {
         line(&format!(
             "{} router {}: the quickest way there and back takes {:.3} ms, and it is reckoned as {:.3} ms each way: raise \
@@ -214,6 +220,42 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
     }
     Ok(yes(whole))
+}
+
+/// Says what is kept, and what was missed.
+fn keepers_of(rows: &[Row]) -> Result<(), Trouble> {
+    let keepers = rows.iter().filter_map(|row| Some((&row.broker, row.report.as_ref()?.keeper.as_ref()?)));
+    for (broker, keeper) in keepers {
+        let KeeperReport { bytes, bytes_max, kept, not_kept, given_up, trouble, .. } = keeper;
+        let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
+        line(&format!(
+            "The journal of broker {broker} has {:.1} of {:.1} MiB. Since the broker began {kept} messages were kept, {not_kept} were not, \
+             {given_up} were given up for want of room.",
+            mib(bytes),
+            mib(bytes_max)
+        ))?;
+        if !trouble.is_empty() {
+            line(&format!("{} {trouble}", coloured("not kept:", RED)))?;
+        }
+        for given in &keeper.given {
+            line(&format!(
+                "It has given {} messages to {}, which had missed them.",
+                given.messages, given.site
+            ))?;
+        }
+        if !keeper.asks || keeper.missed.is_empty() {
+            continue;
+        }
+        let mut shown = table(&["missed of", "heard", "asks", "left at most", "came", "gone"], &[3, 4, 5]);
+        for of in &keeper.missed {
+            let heard = if of.heard { coloured("yes", GREEN) } else { coloured("no", RED) };
+            let asks = if of.asks { "yes" } else { "" };
+            let counts = [of.left, of.messages, of.gone].map(|count| count.to_string());
+            shown.add_row([of.site.clone(), heard, asks.to_owned()].into_iter().chain(counts));
+        }
+        line(&shown.to_string())?;
+    }
+    Ok(())
 }
 
 fn millis(value: Option<f64>) -> String {

@@ -11,7 +11,7 @@
 //! Source: PubSubCoord §2.6; `docs/decisions/0041`.
 
 use super::wishes::Wishes;
-use super::{Uplink, UplinkNews, UplinkReporter, Which};
+use super::{Uplink, UplinkNews, UplinkReporter, Which, may_cross};
 use contract::{Epoch, Span, Time, TopicFilter};
 use federation::{
     Holder, MemberNews, Participant, Refused, Request, Side, Site, SiteNews, SiteSettings, Terms, Ticket,
@@ -154,7 +154,7 @@ impl Coordinator {
     /// Tells the service what has come and gone of what may leave.
     fn offer(&mut self, now: Time, share: &[TopicFilter]) {
         for topic in std::mem::take(&mut self.changed) {
-            let leaves = !topic.starts_with('$') && share.iter().any(|share| share.matches(&topic));
+            let leaves = may_cross(&topic, share);
             let wanted = leaves && self.published.mean(&topic);
             if wanted && !self.offered.contains(&topic) {
                 match self.site.open(now, &topic, Side::Publishes, &Terms::default()) {
@@ -239,13 +239,15 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// What is published here, or wanted, has changed: the service hears of it.
     pub(super) fn tell_coordination<N: Effects>(&mut self, now: Time, wishes: bool, net: &mut N) {
+        let wished: Vec<_> = match wishes {
+            true => self.wanted().into_iter().map(|(filter, _)| filter).collect(),
+            false => Vec::new(),
+        };
         let Some(coordinator) = &mut self.coordinator else { return };
         coordinator.offer(now, &self.settings.share);
         if !wishes {
             return self.take_site_news(now, net);
         }
-        let wished: Vec<_> = self.wishes.within(&self.settings.want).map(|(filter, _)| filter).collect();
-        let wished: Vec<_> = wished.into_iter().filter(|filter| !filter.as_str().starts_with('$')).collect();
         coordinator.site.wish(now, &wished);
         self.take_site_news(now, net);
     }

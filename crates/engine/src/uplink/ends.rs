@@ -75,16 +75,16 @@ impl End {
 }
 
 /// A message that has come, without its payload.
-pub(super) struct Arrived {
-    pub(super) stream: u32,
-    pub(super) seq: u64,
-    pub(super) created: Time,
-    pub(super) confirmation: Option<Confirmation>,
+pub(crate) struct Arrived {
+    pub(crate) stream: u32,
+    pub(crate) seq: u64,
+    pub(crate) created: Time,
+    pub(crate) confirmation: Option<Confirmation>,
     payload: Range<usize>,
 }
 
 /// Something else that has come.
-pub(super) enum Event {
+pub(crate) enum Event {
     Reigning(Reigning),
     Interest {
         filter: Box<str>,
@@ -120,14 +120,14 @@ pub(super) enum Event {
 
 /// What an endpoint has heard.
 #[derive(Default)]
-pub(super) struct Heard {
-    pub(super) messages: Vec<Arrived>,
-    pub(super) payloads: Vec<u8>,
-    pub(super) events: Vec<Event>,
+pub(crate) struct Heard {
+    pub(crate) messages: Vec<Arrived>,
+    pub(crate) payloads: Vec<u8>,
+    pub(crate) events: Vec<Event>,
 }
 
 impl Heard {
-    pub(super) fn payload(&self, message: &Arrived) -> &[u8] {
+    pub(crate) fn payload(&self, message: &Arrived) -> &[u8] {
         self.payloads.get(message.payload.clone()).unwrap_or(&[])
     }
 }
@@ -135,11 +135,11 @@ impl Heard {
 const NAME_TWICE: &str = "another uplink has come there under this site's name: give each site a name of its own, and each router's address once";
 
 /// The network as one of the endpoints sees it, and where what it hears is kept.
-pub(super) struct Through<'a, N> {
-    pub(super) net: &'a mut N,
+pub(crate) struct Through<'a, N> {
+    pub(crate) net: &'a mut N,
     /// The first of its numbers for dialing.
-    pub(super) base: u8,
-    pub(super) heard: &'a mut Heard,
+    pub(crate) base: u8,
+    pub(crate) heard: &'a mut Heard,
 }
 
 impl<N: Effects> Outputs for Through<'_, N> {

@@ -3,7 +3,7 @@
 use super::ends::{Arrived, End};
 use super::outward::wish_for;
 use super::ways::Next;
-use super::{Uplink, UplinkReporter, Which};
+use super::{Uplink, UplinkReporter, Which, may_cross, within};
 use contract::{Crossing, Mutant, Span, TopicFilter};
 use endpoint::Carried;
 use std::collections::BTreeMap;
@@ -72,8 +72,7 @@ impl<R: UplinkReporter> Uplink<R> {
     /// What is wanted at home has changed: routers are asked for it.
     pub(super) fn wish_at_routers<N: Effects>(&mut self, net: &mut N) {
         let mut wished = BTreeMap::new();
-        let local = |(filter, _): &(TopicFilter, Span)| !filter.as_str().starts_with('$');
-        for (filter, way) in self.wishes.within(&self.settings.want).filter(local) {
+        for (filter, way) in self.wanted() {
             wish_for(&mut wished, &format!("+/{}", filter.as_str()), self.settings.near + way);
         }
         if Mutant::WantEverything.is_on() {
@@ -87,10 +86,19 @@ impl<R: UplinkReporter> Uplink<R> {
         self.inward.streams.retain(|_, coming| coming.key.is_some());
     }
 
+    /// What is wanted at home and may come, and the way to whoever wants it.
+    pub(super) fn wanted(&self) -> Vec<(TopicFilter, Span)> {
+        let all = self.wishes.all();
+        all.flat_map(|(filter, way)| {
+            within(&filter, &self.settings.want).into_iter().map(move |one| (one, way))
+        })
+        .collect()
+    }
+
     /// What comes although nobody wants it any more is not published.
     fn forget_unwanted<N: Effects>(&mut self, net: &mut N) {
         let (wishes, want) = (&self.wishes, &self.settings.want);
-        let wanted = |topic: &str| wishes.mean(topic) && want.iter().any(|want| want.matches(topic));
+        let wanted = |topic: &str| wishes.mean(topic) && may_cross(topic, want);
         let (kept, ended): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.inward.published).into_iter().partition(|((topic, _), _)| wanted(topic));
         self.inward.published = kept;
@@ -165,7 +173,7 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     fn wants(&self, topic: &str) -> bool {
-        self.wishes.mean(topic) && self.settings.want.iter().any(|want| want.matches(topic))
+        self.wishes.mean(topic) && may_cross(topic, &self.settings.want)
     }
 
     /// What is known of a stream's messages when they come home.

@@ -2,7 +2,7 @@
 
 use super::ends::Arrived;
 use super::ways::Next;
-use super::{Router, Uplink, UplinkReporter, Which};
+use super::{Router, Uplink, UplinkReporter, Which, may_cross, within};
 use contract::{Contract, Crossing, Mutant, Span, TopicFilter};
 use endpoint::Carried;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 for (filter, way) in ours {
                     let at_home = filter.as_str().get(below..).and_then(|filter| filter.parse().ok());
                     let Some(filter): Option<TopicFilter> = at_home else { continue };
-                    for shared in self.settings.share.iter().filter_map(|share| share.common(&filter)) {
+                    for shared in within(&filter, &self.settings.share) {
                         wish_for(&mut wanted, shared.as_str(), self.settings.far + way);
                     }
                 }
@@ -260,9 +260,8 @@ impl<R: UplinkReporter> Uplink<R> {
         let account = self.tap.endpoint.stream(message.stream)?;
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
         let before = account.crossing;
-        let shared = self.settings.share.iter().any(|share| share.matches(&topic));
         let own = account.origin.is_empty() || Mutant::CarryOn.is_on();
-        let leaves = own && !topic.starts_with('$') && shared;
+        let leaves = own && may_cross(&topic, &self.settings.share);
         let router = self.router_for(&topic, None).filter(|_| leaves);
         let there =
             router.and_then(|router| Some((router, self.open(message.stream, router, message.seq, net)?)));

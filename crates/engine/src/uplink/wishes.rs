@@ -8,7 +8,7 @@ const WISHES_MAX: usize = 65_536;
 
 /// Filters that are wanted. Where a broker is asked anew, those that it does not tell again are forgotten when it has told everything.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wishes {
+pub(crate) struct Wishes {
     filters: BTreeSet<Box<str>>,
     /// How long the way to the last who wants each takes: the longest that was told.
     ways: Filters<Vec<Span>>,
@@ -24,12 +24,12 @@ impl Wishes {
     }
 
     /// Whether all has been told that is wanted.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
     /// A broker is asked anew.
-    pub(super) fn ask(&mut self) {
+    pub(crate) fn ask(&mut self) {
         self.complete = false;
         self.told = Filters::default();
     }
@@ -60,7 +60,7 @@ impl Wishes {
     /// It has told something: a filter and the way to whoever wants it, or by an empty one that this was all. What has not been told again by then is
     /// forgotten, unless it `lingers`: whoever wants it may be on the way back. Returns whether anything else is wanted now, or by somebody
     /// further away.
-    pub(super) fn hear(&mut self, filter: &str, way: Option<Span>, lingers: bool) -> bool {
+    pub(crate) fn hear(&mut self, filter: &str, way: Option<Span>, lingers: bool) -> bool {
         if filter.is_empty() {
             self.complete = true;
             return !lingers && self.forget_untold();
@@ -82,14 +82,18 @@ impl Wishes {
         known != Some(longest)
     }
 
+    /// All of them, and the way to the last who wants each.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (TopicFilter, Span)> + '_ {
+        let way = |filter: &str| self.ways.get(filter).and_then(|ways| ways.first().copied());
+        self.filters.iter().filter_map(move |filter| Some((filter.parse().ok()?, way(filter)?)))
+    }
+
     /// What is meant by one of them and by one of `allowed` both.
-    pub(super) fn within<'a>(
+    pub(crate) fn within<'a>(
         &'a self,
         allowed: &'a [TopicFilter],
     ) -> impl Iterator<Item = (TopicFilter, Span)> + 'a {
-        let way = |filter: &str| self.ways.get(filter).and_then(|ways| ways.first().copied());
-        let parsed = self.filters.iter().filter_map(move |filter| Some((filter.parse().ok()?, way(filter)?)));
-        parsed.flat_map(|(filter, way): (TopicFilter, Span)| {
+        self.all().flat_map(|(filter, way): (TopicFilter, Span)| {
             allowed.iter().filter_map(move |allowed| Some((filter.common(allowed)?, way)))
         })
     }

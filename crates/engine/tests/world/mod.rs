@@ -6,6 +6,7 @@
 pub mod alone;
 pub mod coordination;
 pub mod edge;
+pub mod keepers;
 pub mod lonely;
 pub mod mqtt;
 pub mod named;
@@ -107,6 +108,7 @@ pub struct World {
     /// The pair of each.
     homes: Vec<usize>,
     pub uplinks: Vec<Uplink<Told>>,
+    pub keepers: Vec<keepers::Kept>,
     /// What each was told at start.
     joining: Vec<UplinkSettings>,
     /// The pair of each, and those of its routers.
@@ -166,6 +168,7 @@ impl World {
             clients: Vec::new(),
             homes: Vec::new(),
             uplinks: Vec::new(),
+            keepers: Vec::new(),
             joining: Vec::new(),
             ends: Vec::new(),
             ended: BTreeSet::new(),

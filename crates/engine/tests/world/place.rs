@@ -1,5 +1,6 @@
 //! Who is where in these worlds, and the one face of all nodes.
 
+use super::keepers::Kept;
 use super::mqtt::MqttClient;
 use super::port::Port;
 use super::{Seen, Told};
@@ -17,6 +18,8 @@ pub enum Who {
     Client(usize),
     /// What joins a site to others.
     Uplink(usize),
+    /// What keeps a site's messages.
+    Keeper(usize),
     /// A client that speaks MQTT.
     Mqtt(usize),
     /// Somebody who speaks nothing that a broker knows.
@@ -88,6 +91,7 @@ pub enum Program<'a> {
     Broker(&'a mut BrokerNode<Log>),
     Client(&'a mut ClientNode<Seen>),
     Uplink(&'a mut Uplink<Told>),
+    Keeper(&'a mut Kept),
     Mqtt(&'a mut MqttClient),
     Stranger(&'a mut Stranger),
 }
@@ -98,6 +102,7 @@ macro_rules! each {
             Program::Broker($node) => $act,
             Program::Client($node) => $act,
             Program::Uplink($node) => $act,
+            Program::Keeper($node) => $act,
             Program::Mqtt($node) => $act,
             Program::Stranger($node) => $act,
         }

@@ -153,6 +153,7 @@ impl Turn for Turning<'_> {
             let to = match world.places[self.host].who {
                 Who::Broker(index) => index ^ 1,
                 Who::Client(index) => broker(world.homes[index]),
+                Who::Keeper(index) => broker(world.keepers[index].beside / 2),
                 Who::Uplink(index) => broker(world.ends[index][(usize::from(peer.0) / 16).saturating_sub(1)]),
                 Who::Mqtt(_) | Who::Stranger(_) => broker(0),
             };
@@ -177,6 +178,7 @@ impl World {
             Who::Broker(index) => Program::Broker(self.brokers[index].as_mut()?),
             Who::Client(index) => Program::Client(&mut self.clients[index]),
             Who::Uplink(index) => Program::Uplink(&mut self.uplinks[index]),
+            Who::Keeper(index) => Program::Keeper(&mut self.keepers[index]),
             Who::Mqtt(index) => Program::Mqtt(&mut self.mqtt[index]),
             Who::Stranger(index) => Program::Stranger(&mut self.strangers[index]),
         };
@@ -193,6 +195,7 @@ impl World {
             Who::Broker(index) => self.brokers[index].as_ref().map_or(Time::NEVER, Node::next_deadline),
             Who::Client(index) => self.clients[index].next_deadline(),
             Who::Uplink(index) => self.uplinks[index].next_deadline(),
+            Who::Keeper(index) => self.keepers[index].next_deadline(),
             Who::Mqtt(index) => self.mqtt[index].next_deadline(),
             Who::Stranger(index) => self.strangers[index].next_deadline(),
         }

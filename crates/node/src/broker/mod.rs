@@ -3,8 +3,10 @@
 mod around;
 pub(crate) mod coordination;
 mod gateway;
+mod keeper;
 mod logins;
 pub(crate) mod observe;
+mod picture;
 mod places;
 mod processing;
 mod reload;
@@ -88,6 +90,8 @@ pub fn run(
     let (told, notified) = (lines.clone(), notifier.clone());
     reload::reload_in_background(config, reload, takers, wants.hangups, told, notified, &helpers)?;
     let joined = uplink::start(config, own, &lines, &helpers)?;
+    let kept = keeper::start(config, own, &lines, &helpers)?;
+    let joined = joined.map(|joined| (joined, kept));
     let (routing, routing_bell) = routing::start(config, &lines, &helpers)?.unzip();
     let watched = observe::start(config, own, &notifier, (places::http(allowed), joined), &helpers)?;
     let (mut answers, http) = watched.map_or((None, None), |(answers, http)| (Some(answers), http));

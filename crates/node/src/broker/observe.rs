@@ -1,11 +1,12 @@
 //! How a broker is watched: the control thread with its HTTP server, and the service manager that is told that all is well.
 
-use super::uplink::Watch;
+use super::picture::Picture;
 use crate::Trouble;
 use crate::status;
 use broker::Snapshot;
 use config::{BrokerAddress, Config};
 use host::{Helpers, Notifier, Place};
+use report::{KeeperReport, SiteReport};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,24 @@ use web::{Answers, Beat, Control, SiteSource};
 /// The time between two looks where no watchdog says how long it is.
 const BEAT: Duration = Duration::from_secs(5);
 
+/// How the site's uplink is, and its keeper if it has one.
+pub type Joined = (Picture<SiteReport>, Option<Picture<KeeperReport>>);
+
+/// What is shown of the site.
+fn site((uplink, keeper): Joined) -> SiteSource {
+    Arc::new(move || {
+        let keeper = keeper.as_ref().and_then(Picture::look);
+        uplink.look().map(|report| SiteReport { keeper, ..report })
+    })
+}
+
 /// Starts the control thread, if anything is to be watched. It must be there before the data thread takes its priority, which it
 /// would inherit. So many `connections` are taken at once. Returns what the data thread has to answer, and where it listens.
 pub fn start(
     config: &Config,
     own: &BrokerAddress,
     notifier: &Notifier,
-    (connections, uplink): (usize, Option<Watch>),
+    (connections, joined): (usize, Option<Joined>),
     helpers: &Helpers,
 ) -> Result<Option<(Answers, Option<SocketAddr>)>, Trouble> {
     let key = || format!("brokers.{}.http", own.name);
@@ -37,7 +49,7 @@ pub fn start(
         http,
         connections,
         status: Arc::new(move || status::as_json(&shown)),
-        site: uplink.map(|uplink| Arc::new(move || uplink.report()) as SiteSource),
+        site: joined.map(site),
         beat: notifier.is_connected().then(|| beat(notifier.clone())),
     };
     helpers.hire("control", move || control.run().map_err(|error| error.to_string()))?;

@@ -1,14 +1,15 @@
 //! The thread that joins this broker's site to others.
 
 use super::coordination::{Coordinated, Reach, Service, identity};
+use super::picture::{Painter, Picture};
 use super::wishes;
 use crate::Trouble;
 use crate::log::Lines;
 use crate::users::read_password;
 use config::{BrokerAddress, Config, Login, SiteConfig};
-use contract::{Span, Time};
 use engine::{
-    CoordinationView, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, UplinkView,
+    CoordinationView, Node, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings,
+    UplinkView,
 };
 use federation::{Participant, Request, Ticket};
 use host::realtime::schedule;
@@ -16,29 +17,12 @@ use host::tls::{Tls, server_name};
 use host::{Driver, HandshakeSettings, Handshakes, Helpers, Place, Troubles, look_for, now};
 use report::{CoordinationReport, FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
 use rustix::event::{EventfdFlags, eventfd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use wire::PeerIndex;
 
 /// Handshakes with routers that are made at once.
 const HANDSHAKES: usize = 16;
-/// Between two pictures of how the uplink is.
-const PICTURE_EVERY: Span = Span::millis(200);
-
-/// How an uplink was a moment ago.
-#[derive(Clone, Default)]
-pub struct Watch(Arc<Mutex<Option<SiteReport>>>);
-
-impl Watch {
-    /// That; `None`: it has not begun yet.
-    pub fn report(&self) -> Option<SiteReport> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, report: SiteReport) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-    }
-}
-
 fn report_of(view: UplinkView) -> SiteReport {
     let flow =
         |(streams, Traffic { messages, bytes, dropped })| FlowReport { streams, messages, bytes, dropped };
@@ -71,6 +55,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         unpromised: view.unpromised.into_iter().map(refused).collect(),
         unwished: view.unwished.into_iter().map(unwished).collect(),
         coordination: view.coordination.map(coordination),
+        keeper: None,
     }
 }
 
@@ -80,10 +65,10 @@ pub fn start(
     own: &BrokerAddress,
     lines: &Lines,
     helpers: &Helpers,
-) -> Result<Option<Watch>, Trouble> {
+) -> Result<Option<Picture<SiteReport>>, Trouble> {
     let Some(site) = &config.site else { return Ok(None) };
-    let beside = config.brokers.iter().position(|broker| broker.name == own.name).unwrap_or_default();
-    let settings = settings(config, site, beside)?;
+    let at_home = AtHome::of(config, own, site)?;
+    let settings = settings(config, site, &at_home)?;
     if site.is_lonely() {
         let name = &site.routers[0].name;
         lines.say(&format!(
@@ -93,58 +78,37 @@ pub fn start(
     }
     let told = Told { lines: lines.clone(), site: site.name.clone() };
     let mut driver = Driver::new(Uplink::new(settings, now(), told), Vec::new())?;
-    let at_home = home_places(config);
-    let secure_home = at_home.iter().any(|(_, secure)| *secure);
-    if site.secure || secure_home {
-        let (tls, notes) = Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()))?;
-        notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
-        let said = lines.clone();
-        let troubles = Arc::new(Troubles::new(move |line| said.say(&format!("note: {line}"))));
-        let within = config.limits.greeting;
-        let settings =
-            HandshakeSettings { handshakes: HANDSHAKES, within, tls: Some(Arc::new(tls)), troubles };
-        driver.employ(Handshakes::start(settings, helpers)?, Vec::new())?;
+    if site.secure || at_home.is_secure() {
+        employ(&mut driver, config, lines, helpers)?;
     }
-    let mut reach = |peers: &[PeerIndex], place: &Place, secure: bool, key: &str| -> Result<(), Trouble> {
-        let (said, what) = (lines.clone(), key.to_owned());
-        let whereabouts =
-            look_for(place.clone(), move |line| said.warn(&format!("note: {what}: {line}")), helpers)?;
-        let name = secure.then(|| server_name(place.host())).transpose();
-        let name = name.map_err(|error| Trouble(format!("{key}: {error}")))?;
-        driver.with_unsent(|_, net| {
-            for peer in peers {
-                net.set_peer(*peer, whereabouts.clone(), name.clone());
-            }
-        });
-        Ok(())
-    };
-    for (index, (place, secure)) in at_home.iter().enumerate() {
-        let peers = Uplink::<Told>::peers_of_home(PeerIndex(index as u8));
-        reach(&peers, place, *secure, "the site's brokers")?;
-    }
+    at_home.connect(&mut driver, Uplink::<Told>::peers_of_home, lines, helpers)?;
     for (router, address) in site.routers.iter().enumerate() {
         for (index, place) in address.places.iter().enumerate() {
             let peers = Uplink::<Told>::peers_of(router, PeerIndex(index as u8));
-            reach(&peers, place, site.secure, &format!("routers.{}", address.name))?;
+            let key = format!("routers.{}", address.name);
+            reach(&mut driver, &peers, place, (site.secure, &key), lines, helpers)?;
         }
     }
-    let (watch, said) = (Watch::default(), lines.clone());
+    let ((picture, painter), said) = (Picture::new(), lines.clone());
     // The data thread goes first, and everything else on the host after both.
     let priority = wishes(config).priority.map(|priority| priority.saturating_sub(1).max(1));
-    let picture = watch.clone();
     let service =
         config.coordination.is_some().then(|| coordinate(config, site, &mut driver, lines, helpers));
     let service = service.transpose()?;
     helpers.hire("uplink", move || {
         schedule(priority, &[], "the uplink").iter().for_each(|line| said.say(&format!("note: {line}")));
-        run(driver, service, &picture)
+        run(driver, service, painter)
     })?;
-    Ok(Some(watch))
+    Ok(Some(picture))
 }
 
 /// Turns until the process ends.
-fn run(mut driver: Driver<Uplink<Told>>, mut service: Option<Service>, watch: &Watch) -> Result<(), String> {
-    let (mut ready, mut drawn) = (Vec::new(), Time::ZERO);
+fn run(
+    mut driver: Driver<Uplink<Told>>,
+    mut service: Option<Service>,
+    mut painter: Painter<SiteReport>,
+) -> Result<(), String> {
+    let mut ready = Vec::new();
     loop {
         host::end_on_purpose("uplink")?;
         driver.wait_and_turn(&mut ready).map_err(|error| error.to_string())?;
@@ -154,13 +118,59 @@ fn run(mut driver: Driver<Uplink<Told>>, mut service: Option<Service>, watch: &W
                 service.find(router, locator);
             }
         }
-        let now = now();
-        // A clock that went back must not keep it from being drawn.
-        if now >= drawn + PICTURE_EVERY || now < drawn {
-            drawn = now;
-            watch.set(report_of(driver.node().view()));
-        }
+        painter.draw(now(), || report_of(driver.node().view()));
     }
+}
+
+/// Has handshakes made for a driver's connections over TLS.
+fn employ<N: Node>(
+    driver: &mut Driver<N>,
+    config: &Config,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<(), Trouble> {
+    let (tls, notes) = Tls::load(&config.tls).map_err(|error| Trouble(error.to_string()))?;
+    notes.iter().for_each(|note| lines.say(&format!("note: {note}")));
+    let said = lines.clone();
+    let troubles = Arc::new(Troubles::new(move |line| said.say(&format!("note: {line}"))));
+    let within = config.limits.greeting;
+    let settings = HandshakeSettings { handshakes: HANDSHAKES, within, tls: Some(Arc::new(tls)), troubles };
+    driver.employ(Handshakes::start(settings, helpers)?, Vec::new())?;
+    Ok(())
+}
+
+/// Tells a driver where somebody is reached, and whether over TLS. The key is where that comes from.
+fn reach<N: Node>(
+    driver: &mut Driver<N>,
+    peers: &[PeerIndex],
+    place: &Place,
+    (secure, key): (bool, &str),
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<(), Trouble> {
+    let (said, what) = (lines.clone(), key.to_owned());
+    let whereabouts =
+        look_for(place.clone(), move |line| said.warn(&format!("note: {what}: {line}")), helpers)?;
+    let name = secure.then(|| server_name(place.host())).transpose();
+    let name = name.map_err(|error| Trouble(format!("{key}: {error}")))?;
+    driver.with_unsent(|_, net| {
+        for peer in peers {
+            net.set_peer(*peer, whereabouts.clone(), name.clone());
+        }
+    });
+    Ok(())
+}
+
+/// What rings a bell.
+pub(super) type Ring = Arc<dyn Fn() + Send + Sync>;
+
+/// A bell that wakes a driver, and what rings it.
+pub(super) fn bell() -> Result<(Ring, Arc<OwnedFd>), Trouble> {
+    let failed = |error: rustix::io::Errno| Trouble(format!("cannot make a bell: {error}"));
+    let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(failed)?);
+    let rung = Arc::clone(&bell);
+    // It fails only if it has been rung 2^64 times.
+    Ok((Arc::new(move || _ = rustix::io::write(&*rung, &1_u64.to_ne_bytes())), bell))
 }
 
 /// Begins with the coordination service, which wakes the driver when there is something.
@@ -171,11 +181,8 @@ fn coordinate(
     lines: &Lines,
     helpers: &Helpers,
 ) -> Result<Service, Trouble> {
-    let failed = |error: rustix::io::Errno| Trouble(format!("cannot make a bell: {error}"));
-    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(failed)?;
+    let (ring, bell) = bell()?;
     driver.wake_with(&bell)?;
-    // It fails only if it has been rung 2^64 times.
-    let ring = Arc::new(move || _ = rustix::io::write(&bell, &1_u64.to_ne_bytes()));
     Service::start(config, lines, helpers, site.secure, ring)
 }
 
@@ -213,6 +220,57 @@ impl Coordinated for Linking<'_> {
     }
 }
 
+/// The site's own brokers, as their clients beside them see them.
+pub(super) struct AtHome {
+    /// Which of them this one is.
+    pub(super) beside: usize,
+    /// The user, and the password.
+    pub(super) login: (String, String),
+    /// Where they are reached, and whether over TLS.
+    places: Vec<(Place, bool)>,
+}
+
+impl AtHome {
+    pub(super) fn of(config: &Config, own: &BrokerAddress, site: &SiteConfig) -> Result<AtHome, Trouble> {
+        let beside = config.brokers.iter().position(|broker| broker.name == own.name).unwrap_or_default();
+        Ok(AtHome { beside, login: credentials(&site.at_home)?, places: home_places(config) })
+    }
+
+    fn is_secure(&self) -> bool {
+        self.places.iter().any(|(_, secure)| *secure)
+    }
+
+    /// Tells a driver where they are, by the numbers that it is told to dial.
+    fn connect<N: Node>(
+        &self,
+        driver: &mut Driver<N>,
+        peers: fn(PeerIndex) -> [PeerIndex; 4],
+        lines: &Lines,
+        helpers: &Helpers,
+    ) -> Result<(), Trouble> {
+        for (index, (place, secure)) in self.places.iter().enumerate() {
+            let peers = peers(PeerIndex(index as u8));
+            reach(driver, &peers, place, (*secure, "the site's brokers"), lines, helpers)?;
+        }
+        Ok(())
+    }
+
+    /// The same for a driver that connects to nobody else.
+    pub(super) fn reach<N: Node>(
+        &self,
+        driver: &mut Driver<N>,
+        peers: fn(PeerIndex) -> [PeerIndex; 4],
+        config: &Config,
+        lines: &Lines,
+        helpers: &Helpers,
+    ) -> Result<(), Trouble> {
+        if self.is_secure() {
+            employ(driver, config, lines, helpers)?;
+        }
+        self.connect(driver, peers, lines, helpers)
+    }
+}
+
 /// Where the site's own brokers are reached, and whether over TLS: over what all of them have.
 fn home_places(config: &Config) -> Vec<(Place, bool)> {
     let secure: Option<Vec<Place>> =
@@ -223,12 +281,12 @@ fn home_places(config: &Config) -> Vec<(Place, bool)> {
     }
 }
 
-fn settings(config: &Config, site: &SiteConfig, beside: usize) -> Result<UplinkSettings, Trouble> {
+fn settings(config: &Config, site: &SiteConfig, at_home: &AtHome) -> Result<UplinkSettings, Trouble> {
     let brokers = config.brokers.len() as u8;
-    let mut settings = UplinkSettings::new(&site.name, beside as u8, brokers, now().0);
-    let (at_home, at_routers) = (credentials(&site.at_home)?, credentials(&site.at_routers)?);
+    let mut settings = UplinkSettings::new(&site.name, at_home.beside as u8, brokers, now().0);
+    let (at_home, at_routers) = (&at_home.login, credentials(&site.at_routers)?);
     let ends =
-        [(&mut settings.home, &at_home), (&mut settings.tap, &at_home), (&mut settings.router, &at_routers)];
+        [(&mut settings.home, at_home), (&mut settings.tap, at_home), (&mut settings.router, &at_routers)];
     for (end, (user, password)) in ends {
         (end.credentials.user, end.credentials.password) = (user.clone(), password.clone());
         end.failover = config.delays.failover;

@@ -1,0 +1,394 @@
+//! Who receives: what is asked for, and when; what has come, and what is handed on.
+//!
+//! The problem: a message may be missing because the way was cut, because a broker died, because this site was away, or because it was lost alone; and it
+//! must come once. The idea: there is one way to find out, which is to compare a list of what stands behind a place with what has come. A place moves over
+//! a list when all of it has come, or has been given; so whatever interrupts that, it is asked again from there.
+//!
+//! Both keepers of a pair hear what comes live. The one whose broker reigns acts, and tells the other what it has handed on (`following.rs`), after a while in which that
+//! has surely left: who goes on after a crash hands on the last few again under the same numbers, which whoever has them drops.
+//!
+//! Invariants: nothing that has come is handed on. A place moves only over what has come, has been handed on, is there no more, or is not wanted here.
+
+mod following;
+mod pass;
+
+use crate::seen::Seen;
+use crate::words::{FILTERS_BYTES_MAX, FILTERS_MAX, LOGS_MAX};
+use crate::{Ask, Beat, Item, Part, Progress, Traffic};
+use contract::{Mutant, Span, Time, TopicFilter};
+use pass::Pass;
+use std::collections::{BTreeMap, VecDeque};
+
+/// How a site asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AskingSettings {
+    /// How much of what was published before is wanted of a log that is met for the first time.
+    pub history: Span,
+    /// When this process began: questions are numbered from there on.
+    pub began: Time,
+}
+
+/// A place in a log elsewhere: everything up to it has been handed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place<'a> {
+    /// Which site.
+    pub origin: &'a str,
+    /// Which of its journals.
+    pub journal: u64,
+    /// Which log.
+    pub log: &'a str,
+    /// Up to where.
+    pub position: u64,
+}
+
+/// A message that was missed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HandedOn<'a> {
+    /// Its site.
+    pub origin: &'a str,
+    /// As it was kept there.
+    pub item: Item<'a>,
+    /// When it was created, by the clock here.
+    pub created: Time,
+    /// What was missed is numbered anew, without gaps: in which life.
+    pub life: u64,
+    /// And its number.
+    pub seq: u64,
+}
+
+/// What an asking keeper does.
+pub trait Hands {
+    /// Asks another site.
+    fn ask(&mut self, origin: &str, ask: &Ask);
+    /// Hands a message on. `false`: there is no room now.
+    fn hand_on(&mut self, message: &HandedOn<'_>) -> bool;
+    /// A place is to be remembered beyond this process.
+    fn remember(&mut self, place: &Place<'_>);
+    /// Tells the other keeper of the site.
+    fn tell(&mut self, progress: &Progress);
+}
+
+/// How it stands with a site.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OriginView {
+    /// Its name.
+    pub site: Box<str>,
+    /// Whether a keeper of it is heard.
+    pub heard: bool,
+    /// Whether something is being asked for.
+    pub asks: bool,
+    /// Messages that stand behind the places, at most: what has come live and what nobody wants here is among them.
+    pub left: u64,
+    /// What was missed, and has been handed on.
+    pub came: Traffic,
+    /// Messages that were missed, and are there no more.
+    pub gone: u64,
+}
+
+/// Sites that are known; of one more nothing is heard.
+const ORIGINS_MAX: usize = 64;
+/// Journals of a site; of more, those that are silent are forgotten.
+const SOURCES_MAX: usize = 8;
+/// Who has not been heard for so long is away.
+const SILENCE: Span = Span::secs(4);
+/// So long is listened before anything is asked: what is under way comes by itself.
+const LISTENING: Span = Span::secs(2);
+/// So often it is asked whether something was lost alone. A site that begins anew whole has so much come again, since places are as old.
+const EVERY: Span = Span::secs(10);
+/// So long after somebody has gone nothing new is asked for: mostly he comes back.
+const RESTING: Span = Span::secs(10);
+/// So long places stay where they are although nobody wants anything.
+const HOLDING: Span = Span::secs(600);
+/// What was handed on has surely left after this time.
+const LEAVING: Span = Span::millis(300);
+/// What has come of a stream is forgotten after this time, where everything is had.
+const FORGETTING: Span = Span::secs(120);
+/// How often a keeper that stands by asks what is known.
+const GREETING: Span = Span::secs(2);
+/// The clock may go on by so much between two looks; what is more is somebody who set it.
+const LOOK_MAX: Span = Span::secs(1);
+
+/// A clock that is never set: it goes on while somebody looks.
+#[derive(Clone, Copy, Debug)]
+struct Steady {
+    seen: Time,
+    now: Span,
+}
+
+impl Steady {
+    fn look(&mut self, now: Time) -> Span {
+        let passed = now.since(self.seen).clamp(Span::ZERO, LOOK_MAX);
+        (self.seen, self.now) = (now, self.now + passed);
+        self.now
+    }
+}
+
+/// The asking side of a keeper.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    settings: AskingSettings,
+    clock: Steady,
+    /// Whether it acts, since when.
+    acts: Option<Span>,
+    /// Whether it knows what the other keeper knows.
+    informed: bool,
+    greeted: Option<Span>,
+    number: u64,
+    wanted: Vec<TopicFilter>,
+    /// Whether it is known what is wanted.
+    wants_all: bool,
+    /// Filters that are wanted no more, since when.
+    gone: Vec<(Span, TopicFilter)>,
+    /// Since when nothing is wanted.
+    idle_since: Span,
+    origins: BTreeMap<Box<str>, Origin>,
+    /// What the other keeper is to be told, and when.
+    telling: VecDeque<(Span, Progress)>,
+    forgot: Span,
+}
+
+/// A site of which something is wanted.
+#[derive(Clone, Debug, Default)]
+struct Origin {
+    seen: Seen,
+    /// How what was missed is numbered, by topic and publisher.
+    numbered: BTreeMap<(Box<str>, Box<str>), Numbered>,
+    sources: BTreeMap<u64, Source>,
+    places: BTreeMap<(u64, Box<str>), u64>,
+    pass: Option<Pass>,
+    came: Traffic,
+    gone: u64,
+}
+
+/// How what was missed of a stream is numbered.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    life: u64,
+    next: u64,
+    /// When there was one.
+    at: Span,
+}
+
+/// A journal of a site.
+#[derive(Clone, Debug)]
+struct Source {
+    heard: Span,
+    since: Span,
+    reigns: bool,
+    ends: BTreeMap<Box<str>, u64>,
+    /// When each log was had up to its end; it is asked at once where that is not so.
+    had: BTreeMap<Box<str>, Span>,
+}
+
+impl Asking {
+    /// One that knows nothing yet, and stands by.
+    pub fn new(settings: AskingSettings, now: Time) -> Asking {
+        Asking {
+            settings,
+            clock: Steady { seen: now, now: Span::ZERO },
+            acts: None,
+            informed: false,
+            greeted: None,
+            number: settings.began.0,
+            wanted: Vec::new(),
+            wants_all: false,
+            gone: Vec::new(),
+            idle_since: Span::ZERO,
+            origins: BTreeMap::new(),
+            telling: VecDeque::new(),
+            forgot: Span::ZERO,
+        }
+    }
+
+    /// A place that was remembered.
+    pub fn restore(&mut self, place: &Place<'_>) {
+        if let Some(origin) = self.origin(place.origin) {
+            origin.move_place(place.journal, place.log, place.position);
+        }
+    }
+
+    /// How it stands with each site.
+    pub fn view(&self) -> Vec<OriginView> {
+        let view = |site: &str, origin: &Origin| OriginView {
+            site: site.into(),
+            heard: !origin.sources.is_empty(),
+            asks: origin.pass.is_some(),
+            left: origin.left(),
+            came: origin.came,
+            gone: origin.gone,
+        };
+        self.origins.iter().map(|(site, origin)| view(site, origin)).collect()
+    }
+
+    /// What is wanted here of other sites, and whether that is all.
+    pub fn want(&mut self, now: Time, filters: Vec<TopicFilter>, all: bool) {
+        let now = self.clock.look(now);
+        let ended = self.wanted.iter().filter(|before| !filters.contains(before)).cloned();
+        self.gone.extend(ended.map(|filter| (now, filter)));
+        self.gone.retain(|(_, gone)| !filters.contains(gone));
+        if !self.wanted.is_empty() || !filters.is_empty() {
+            self.idle_since = now;
+        }
+        (self.wanted, self.wants_all) = (filters, all);
+    }
+
+    /// The keeper's broker reigns, so that it acts; or does no longer.
+    pub fn act(&mut self, now: Time, acts: bool, hands: &mut impl Hands) {
+        let now = self.clock.look(now);
+        if acts == self.acts.is_some() {
+            return;
+        }
+        self.acts = acts.then_some(now);
+        self.greeted = None;
+        self.informed = acts;
+        self.origins.values_mut().for_each(|origin| origin.pass = None);
+        if !acts {
+            // The other one goes on at once.
+            self.tell_what_left(Span::FOREVER, hands);
+        }
+    }
+
+    /// A keeper of another site is there.
+    pub fn hear_beat(&mut self, now: Time, site: &str, beat: Beat) {
+        let now = self.clock.look(now);
+        let Some(origin) = self.origin(site) else { return };
+        if !origin.sources.contains_key(&beat.journal) && origin.sources.len() >= SOURCES_MAX {
+            return;
+        }
+        let fresh =
+            Source { heard: now, since: now, reigns: false, ends: BTreeMap::new(), had: BTreeMap::new() };
+        let source = origin.sources.entry(beat.journal).or_insert(fresh);
+        (source.heard, source.reigns) = (now, beat.reigns);
+        source.ends = beat.logs.into_iter().take(LOGS_MAX).map(|log| (log.log, log.end)).collect();
+        let ends = &source.ends;
+        source.had.retain(|log, _| ends.contains_key(log));
+    }
+
+    /// A message of another site has come live. `publisher`: as it is called here, with its site.
+    pub fn hear_live(
+        &mut self,
+        now: Time,
+        site: &str,
+        (topic, publisher, life): (&str, &str, u64),
+        seq: u64,
+    ) {
+        let now = self.clock.look(now);
+        let Some(origin) = self.origins.get_mut(site) else { return };
+        let own = publisher.strip_suffix(site).and_then(|name| name.strip_suffix('@')).unwrap_or(publisher);
+        origin.seen.insert(now, (topic, own, life), (seq, seq));
+    }
+
+    /// An answer has come. `created`: when it was sent, by the clock here.
+    pub fn hear_part(
+        &mut self,
+        now: Time,
+        site: &str,
+        part: &Part<'_>,
+        created: Time,
+        hands: &mut impl Hands,
+    ) {
+        let steady = self.clock.look(now);
+        if self.acts.is_none() {
+            return;
+        }
+        let Some(origin) = self.origins.get_mut(site) else { return };
+        match part {
+            Part::List { number, after, up_to, streams } => {
+                let wanted = &self.wanted;
+                let is_wanted = |topic: &str| wanted.iter().any(|filter| filter.matches(topic));
+                if origin.take_list(steady, *number, (*after, *up_to), streams, &is_wanted) {
+                    self.number += 1;
+                    origin.ask_for_rest(steady, self.number, site, hands);
+                } else {
+                    self.tell_place(steady, site);
+                }
+            }
+            Part::Items(items) => {
+                let shift = created.since(items.sent);
+                let (told, asks_again) = origin.take_items(now, steady, site, items, shift, hands);
+                if asks_again {
+                    self.number += 1;
+                    origin.ask_for_rest(steady, self.number, site, hands);
+                }
+                if let Some(told) = told {
+                    self.telling.push_back((steady + leaving(), told));
+                }
+            }
+        }
+    }
+
+    /// The places of a site have moved.
+    fn tell_place(&mut self, now: Span, site: &str) {
+        let Some(moved) = self.origins.get_mut(site).and_then(Origin::take_moved) else { return };
+        let (origin, streams, places) = (site.into(), Vec::new(), vec![moved]);
+        self.telling.push_back((now + leaving(), Progress::Had { origin, streams, places, all: false }));
+    }
+
+    /// Does what is due: to be called ten times in a second.
+    pub fn tick(&mut self, now: Time, hands: &mut impl Hands) {
+        let steady = self.clock.look(now);
+        for origin in self.origins.values_mut() {
+            origin.leave_silent(steady);
+        }
+        if steady - self.forgot > LISTENING * 5 {
+            self.forgot = steady;
+            for origin in self.origins.values_mut().filter(|origin| origin.has_all()) {
+                origin.seen.forget_idle(steady, FORGETTING);
+                origin.numbered.retain(|_, numbered| steady - numbered.at < FORGETTING);
+            }
+        }
+        self.tell_what_left(steady, hands);
+        let Some(since) = self.acts else {
+            return self.greet(steady, hands);
+        };
+        self.gone.retain(|(at, _)| steady - *at < RESTING);
+        let listens = steady - since < LISTENING || !self.wants_all || !self.gone.is_empty();
+        if listens && !Mutant::RestAtOnce.is_on() {
+            return;
+        }
+        if self.wanted.is_empty() {
+            if steady - self.idle_since > HOLDING || Mutant::RestAtOnce.is_on() {
+                self.pass_over_everything(hands);
+            }
+            return;
+        }
+        let filters = self.filters();
+        for (site, origin) in &mut self.origins {
+            origin.go_on(steady, &mut self.number, (site, &filters, self.settings.history), hands);
+        }
+    }
+
+    /// Nobody wants anything: places stand at the ends.
+    fn pass_over_everything(&mut self, hands: &mut impl Hands) {
+        for (site, origin) in &mut self.origins {
+            for (journal, log, position) in origin.pass_over() {
+                hands.remember(&Place { origin: site, journal, log: &log, position });
+            }
+        }
+    }
+
+    /// What is wanted, as it is asked for.
+    fn filters(&self) -> Vec<Box<str>> {
+        let bytes: usize = self.wanted.iter().map(|filter| filter.as_str().len()).sum();
+        if self.wanted.len() > FILTERS_MAX || bytes > FILTERS_BYTES_MAX {
+            return vec!["#".into()];
+        }
+        self.wanted.iter().map(|filter| filter.as_str().into()).collect()
+    }
+
+    /// A site, by its name; nothing where there are too many.
+    fn origin(&mut self, site: &str) -> Option<&mut Origin> {
+        if !self.origins.contains_key(site) {
+            if self.origins.len() >= ORIGINS_MAX {
+                return None;
+            }
+            self.origins.insert(site.into(), Origin::default());
+        }
+        self.origins.get_mut(site)
+    }
+}
+
+/// How long it takes until what was handed on has surely left.
+fn leaving() -> Span {
+    if Mutant::SettleAtOnce.is_on() { Span::ZERO } else { LEAVING }
+}

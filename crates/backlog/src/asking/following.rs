@@ -1,0 +1,93 @@
+//! What two keepers of a site tell each other: who stands by knows what has been handed on, and goes on with it.
+
+use super::{Asking, GREETING, Hands, Numbered, Place};
+use crate::words::{LOGS_MAX, STREAMS_MAX};
+use crate::{Progress, StreamName, Told};
+use contract::{Mutant, Span, Time};
+
+/// Ranges that are told of a stream: the highest.
+const RANGES_TOLD: usize = 64;
+
+impl Asking {
+    /// The other keeper of the site says something.
+    pub fn hear_progress(&mut self, now: Time, progress: Progress, hands: &mut impl Hands) {
+        let steady = self.clock.look(now);
+        let Progress::Had { origin: site, streams, places, all } = progress else {
+            if self.acts.is_some() {
+                self.tell_everything(hands);
+            }
+            return;
+        };
+        self.informed |= all;
+        if site.is_empty() {
+            return;
+        }
+        let Some(origin) = self.origin(&site) else { return };
+        for Told { stream, had, numbered } in streams {
+            let StreamName { topic, publisher, life } = stream;
+            for range in had {
+                origin.seen.insert(steady, (&topic, &publisher, life), range);
+            }
+            if numbered.0 > 0 && !Mutant::NumberAnew.is_on() {
+                let none = Numbered { life: 0, next: 0, at: steady };
+                let known = origin.numbered.entry((topic, publisher)).or_insert(none);
+                let (life, next) = (known.life, known.next).max(numbered);
+                *known = Numbered { life, next, at: steady };
+            }
+        }
+        for (journal, log, position) in places {
+            origin.move_place(journal, &log, position);
+            hands.remember(&Place { origin: &site, journal, log: &log, position });
+        }
+    }
+
+    /// Tells what has left by now.
+    pub(super) fn tell_what_left(&mut self, now: Span, hands: &mut impl Hands) {
+        while let Some((_, told)) = self.telling.pop_front_if(|(at, _)| *at <= now) {
+            if let Progress::Had { origin, places, .. } = &told {
+                for (journal, log, position) in places {
+                    hands.remember(&Place { origin, journal: *journal, log, position: *position });
+                }
+            }
+            hands.tell(&told);
+        }
+    }
+
+    /// Who has just begun to stand by knows nothing of what has come before.
+    pub(super) fn greet(&mut self, now: Span, hands: &mut impl Hands) {
+        if !self.informed && self.greeted.is_none_or(|at| now - at >= GREETING) {
+            self.greeted = Some(now);
+            hands.tell(&Progress::Hello);
+        }
+    }
+
+    /// Tells the other keeper all that is known.
+    fn tell_everything(&self, hands: &mut impl Hands) {
+        for (site, origin) in &self.origins {
+            let had = |origin: &str, streams, places| Progress::Had {
+                origin: origin.into(),
+                streams,
+                places,
+                all: false,
+            };
+            let mut streams = Vec::new();
+            for (stream, ranges) in origin.seen.iter() {
+                let numbered = origin.numbered.get(&(stream.topic.clone(), stream.publisher.clone()));
+                let numbered = numbered.map_or((0, 0), |numbered| (numbered.life, numbered.next));
+                let had_of = ranges.iter().skip(ranges.len().saturating_sub(RANGES_TOLD)).collect();
+                streams.push(Told { stream, had: had_of, numbered });
+                if streams.len() >= STREAMS_MAX / 4 {
+                    hands.tell(&had(site, std::mem::take(&mut streams), Vec::new()));
+                }
+            }
+            hands.tell(&had(site, streams, Vec::new()));
+            let places: Vec<_> =
+                origin.places.iter().map(|((journal, log), at)| (*journal, log.clone(), *at)).collect();
+            for some in places.chunks(LOGS_MAX) {
+                hands.tell(&had(site, Vec::new(), some.to_vec()));
+            }
+        }
+        let (origin, streams, places) = (Box::from(""), Vec::new(), Vec::new());
+        hands.tell(&Progress::Had { origin, streams, places, all: true });
+    }
+}

@@ -1,0 +1,294 @@
+//! One pass over a part of a log elsewhere: a list of what is there, then what is missing of it.
+
+use super::{EVERY, HandedOn, Hands, LISTENING, Numbered, Origin, SILENCE, Source};
+use crate::words::LOGS_MAX;
+use crate::{Ask, From, Items, Listed, Progress, Ranges, StreamName, Told, Want};
+use contract::{Mutant, Span, Time};
+use std::collections::BTreeMap;
+
+/// What is being asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Pass {
+    number: u64,
+    journal: u64,
+    log: Box<str>,
+    stage: Stage,
+    /// When something of it was heard last, or it was asked.
+    heard: Span,
+    /// How often it was asked without an answer.
+    tries: u32,
+    /// A place that moved and has not been told.
+    moved: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    List,
+    Give { after: u64, up_to: u64, missing: BTreeMap<StreamName, Ranges>, index: u64 },
+    Ended,
+}
+
+/// A log elsewhere, and how far it has been gone over.
+struct Log<'a> {
+    journal: u64,
+    source: &'a Source,
+    log: &'a str,
+    end: u64,
+    place: Option<u64>,
+}
+
+/// A list comes within this time, and so does the next part of an answer; otherwise it is asked again.
+const PATIENCE: Span = Span::secs(6);
+/// So often, before another log has its turn.
+const TRIES: u32 = 3;
+
+impl Origin {
+    /// A place never goes back.
+    pub(super) fn move_place(&mut self, journal: u64, log: &str, position: u64) {
+        let places = self.places.len();
+        if let Some(place) = self.places.get_mut(&(journal, log.into())) {
+            *place = position.max(*place);
+        } else if places < 8 * LOGS_MAX {
+            self.places.insert((journal, log.into()), position);
+        }
+    }
+
+    /// Journals that are silent are away.
+    pub(super) fn leave_silent(&mut self, now: Span) {
+        self.sources.retain(|_, source| now - source.heard < SILENCE);
+        self.pass = self.pass.take().filter(|pass| self.sources.contains_key(&pass.journal));
+    }
+
+    /// Each log, and how far it has been gone over.
+    fn logs(&self) -> impl Iterator<Item = Log<'_>> {
+        self.sources.iter().flat_map(move |(journal, source)| {
+            source.ends.iter().map(move |(log, end)| {
+                let place = self.places.get(&(*journal, log.clone())).copied();
+                Log { journal: *journal, source, log, end: *end, place }
+            })
+        })
+    }
+
+    /// Messages behind the places, at most: of the journal that has most.
+    pub(super) fn left(&self) -> u64 {
+        let mut left: BTreeMap<u64, u64> = BTreeMap::new();
+        for Log { journal, end, place, .. } in self.logs() {
+            *left.entry(journal).or_default() += place.map_or(0, |place| end.saturating_sub(place));
+        }
+        left.into_values().max().unwrap_or(0)
+    }
+
+    /// Whether everything has been looked at a short while ago.
+    pub(super) fn has_all(&self) -> bool {
+        let mut logs = self.logs();
+        !self.sources.is_empty() && logs.all(|known| known.source.had.contains_key(known.log))
+    }
+
+    /// All places at the ends. Returns those that have moved.
+    pub(super) fn pass_over(&mut self) -> Vec<(u64, Box<str>, u64)> {
+        let moves = self.logs().filter(|known| known.place != Some(known.end));
+        let moved: Vec<_> = moves.map(|known| (known.journal, Box::from(known.log), known.end)).collect();
+        moved.iter().for_each(|(journal, log, end)| self.move_place(*journal, log, *end));
+        moved
+    }
+
+    /// Begins a pass where one is due, and asks again where nothing has come.
+    pub(super) fn go_on(
+        &mut self,
+        now: Span,
+        number: &mut u64,
+        (site, filters, history): (&str, &[Box<str>], Span),
+        hands: &mut impl Hands,
+    ) {
+        if let Some(pass) = &mut self.pass {
+            if now - pass.heard < PATIENCE && !matches!(pass.stage, Stage::Ended) {
+                return;
+            }
+            pass.tries += 1;
+            if matches!(pass.stage, Stage::Give { .. }) && pass.tries <= TRIES {
+                *number += 1;
+                return self.ask_for_rest(now, *number, site, hands);
+            }
+            self.pass = None;
+        }
+        let due = |known: &Log<'_>| {
+            let Log { source, log, end, place, .. } = *known;
+            let waits = source.had.get(log).is_some_and(|had| now - *had < EVERY);
+            now - source.since >= LISTENING && !waits && place.is_none_or(|place| place < end)
+        };
+        // The journal whose broker reigns has most, as a rule.
+        let next = self.logs().filter(due).max_by_key(|known| known.source.reigns);
+        let Some(Log { journal, log, place, .. }) = next else { return };
+        let log: Box<str> = log.into();
+        *number += 1;
+        let from = place.map_or(From::Younger(history), From::After);
+        let want = Want::List { from, filters: filters.to_vec() };
+        hands.ask(site, &Ask { number: *number, journal, log: log.clone(), want });
+        let (stage, tries, moved) = (Stage::List, 0, None);
+        self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved });
+    }
+
+    /// A list has come. Returns whether something of it is missing, which is to be asked for.
+    pub(super) fn take_list(
+        &mut self,
+        now: Span,
+        number: u64,
+        (after, up_to): (u64, u64),
+        streams: &Listed,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> bool {
+        let Some(pass) = &mut self.pass else { return false };
+        if pass.number != number || !matches!(pass.stage, Stage::List) {
+            return false;
+        }
+        (pass.heard, pass.tries) = (now, 0);
+        let mut missing = BTreeMap::new();
+        for (name, ranges) in streams {
+            if !is_wanted(&name.topic) || contract::check_name(&name.topic).is_err() {
+                continue;
+            }
+            let had = self.seen.get(&name.topic, &name.publisher, name.life);
+            let had = had.filter(|_| !Mutant::HandAgain.is_on());
+            let lacking = ranges.iter().flat_map(|(first, last)| match had {
+                Some(stream) => stream.had.lacking(*first, *last),
+                None => vec![(*first, *last)],
+            });
+            let lacking = Ranges::of(lacking);
+            if !lacking.is_empty() {
+                missing.insert(name.clone(), lacking);
+            }
+        }
+        if missing.is_empty() {
+            self.end_pass(now, after, up_to);
+            return false;
+        }
+        pass.stage = Stage::Give { after, up_to, missing, index: 0 };
+        true
+    }
+
+    /// A pass has come to its end: the place moves.
+    fn end_pass(&mut self, now: Span, after: u64, up_to: u64) {
+        let Some(pass) = &mut self.pass else { return };
+        (pass.stage, pass.moved) = (Stage::Ended, Some(up_to));
+        let (journal, log) = (pass.journal, pass.log.clone());
+        let place = self.places.get(&(journal, log.clone())).copied();
+        self.move_place(journal, &log, up_to);
+        if let Some(source) = self.sources.get_mut(&journal) {
+            // Where nothing moves, there is nothing either.
+            let stands = place == Some(up_to) || up_to <= after;
+            if stands || source.ends.get(&log).is_none_or(|end| up_to >= *end) {
+                source.had.insert(log, now);
+            } else {
+                source.had.remove(&log);
+            }
+        }
+    }
+
+    /// The place that moved last, if nobody has been told yet: journal, log, position.
+    pub(super) fn take_moved(&mut self) -> Option<(u64, Box<str>, u64)> {
+        let pass = self.pass.as_mut()?;
+        Some((pass.journal, pass.log.clone(), pass.moved.take()?))
+    }
+
+    /// Asks for what is still missing.
+    pub(super) fn ask_for_rest(&mut self, now: Span, number: u64, site: &str, hands: &mut impl Hands) {
+        let Some(pass) = &mut self.pass else { return };
+        let Stage::Give { after, up_to, missing, index } = &mut pass.stage else { return };
+        (pass.number, pass.heard, *index) = (number, now, 0);
+        let missing = missing.iter().map(|(name, ranges)| (name.clone(), ranges.iter().collect())).collect();
+        let want = Want::Give { after: *after, up_to: *up_to, missing };
+        hands.ask(site, &Ask { number, journal: pass.journal, log: pass.log.clone(), want });
+    }
+
+    /// Messages have come: those that were asked for are handed on. Returns what the other keeper is to be told, and whether the rest is to be asked
+    /// for again.
+    pub(super) fn take_items(
+        &mut self,
+        now: Time,
+        steady: Span,
+        site: &str,
+        items: &Items<'_>,
+        shift: Span,
+        hands: &mut impl Hands,
+    ) -> (Option<Progress>, bool) {
+        let Some(pass) = &mut self.pass else { return (None, false) };
+        let Stage::Give { after, up_to, missing, index } = &mut pass.stage else { return (None, false) };
+        if pass.number != items.number || items.index < *index {
+            return (None, false);
+        }
+        if items.index > *index && !Mutant::ForgetGaps.is_on() {
+            // A part of the answer was lost. What comes is to be in order.
+            return (None, true);
+        }
+        (pass.heard, pass.tries, *index) = (steady, 0, items.index + 1);
+        let (after, up_to) = (*after, *up_to);
+        let mut told: BTreeMap<StreamName, (Ranges, (u64, u64))> = BTreeMap::new();
+        let mut has_room = true;
+        for item in items.iter() {
+            let name = StreamName::new(item.topic, item.publisher, item.life);
+            let is_missing = missing.get(&name).is_some_and(|ranges| ranges.has(item.seq));
+            // It may have come live meanwhile.
+            let has_come = self.seen.has(item.topic, item.publisher, item.life, item.seq);
+            if !is_missing || has_come && !Mutant::HandAgain.is_on() {
+                continue;
+            }
+            let stream = (item.topic.into(), item.publisher.into());
+            let numbered = self.numbered.entry(stream).or_insert_with(|| {
+                // Who goes on has to number in the same life, also what has not left.
+                hands.tell(&begins(site, &name, now));
+                Numbered { life: now.0, next: 0, at: steady }
+            });
+            let (created, life, seq) = (item.created + shift, numbered.life, numbered.next);
+            if !hands.hand_on(&HandedOn { origin: site, item, created, life, seq }) {
+                has_room = false;
+                break;
+            }
+            (numbered.next, numbered.at) = (seq + 1, steady);
+            self.came.messages += 1;
+            self.came.bytes += item.payload.len() as u64;
+            self.seen.insert(steady, (item.topic, item.publisher, item.life), (item.seq, item.seq));
+            let numbered = (life, seq + 1);
+            let (had, numbers) = told.entry(name).or_default();
+            had.insert(item.seq, item.seq);
+            *numbers = numbered;
+        }
+        for (name, (had, _)) in &told {
+            if let Some(ranges) = missing.get_mut(name) {
+                let left = ranges.iter().flat_map(|(first, last)| had.lacking(first, last));
+                *ranges = Ranges::of(left.collect::<Vec<_>>());
+            }
+        }
+        if !has_room {
+            // Nothing more of this answer is taken; it is asked again when the patience with it is over.
+            *index = u64::MAX;
+        } else if items.done || Mutant::EndAtFirst.is_on() {
+            let seen = &self.seen;
+            let gone = missing.iter().map(|(name, ranges)| lacks(seen, name, ranges));
+            self.gone += gone.sum::<u64>();
+            self.end_pass(steady, after, up_to);
+        }
+        let streams: Vec<Told> = told
+            .into_iter()
+            .map(|(stream, (had, numbered))| Told { stream, had: had.iter().collect(), numbered })
+            .collect();
+        let places: Vec<_> = self.take_moved().into_iter().collect();
+        let says = !streams.is_empty() || !places.is_empty();
+        (says.then(|| Progress::Had { origin: site.into(), streams, places, all: false }), false)
+    }
+}
+
+/// How many of these numbers have not come.
+fn lacks(seen: &crate::seen::Seen, name: &StreamName, ranges: &Ranges) -> u64 {
+    let had = seen.get(&name.topic, &name.publisher, name.life);
+    let lacking = ranges.iter().flat_map(|(first, last)| match had {
+        Some(stream) => stream.had.lacking(first, last),
+        None => vec![(first, last)],
+    });
+    lacking.map(|(first, last)| last - first + 1).sum()
+}
+
+/// What is told when what was missed of a stream is numbered for the first time.
+fn begins(site: &str, stream: &StreamName, now: Time) -> Progress {
+    let streams = vec![Told { stream: stream.clone(), had: Vec::new(), numbered: (now.0, 0) }];
+    Progress::Had { origin: site.into(), streams, places: Vec::new(), all: false }
+}

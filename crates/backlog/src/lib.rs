@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+
+mod answering;
+mod asking;
+mod ranges;
+mod seen;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use answering::{Answering, Kept, Logs};
+pub use asking::{Asking, AskingSettings, HandedOn, Hands, OriginView, Place};
+pub use ranges::Ranges;
+pub use words::{
+    Ask, Beat, From, ITEM_BYTES_MAX, Item, Items, Listed, LogEnd, Part, Progress, StreamName, Told, Want,
+    WordError,
+};
+
+/// What has passed, in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+}

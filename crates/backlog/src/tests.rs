@@ -1,0 +1,528 @@
+//! Two sites and a way between them that breaks: whatever is kept where it was published comes to who wants it elsewhere, once.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+#![allow(clippy::disallowed_methods, reason = "VERGE_SEED and VERGE_SEEDS choose other runs")]
+
+use crate::{
+    Answering, Ask, Asking, AskingSettings, Beat, HandedOn, Hands, Item, Kept, LogEnd, Logs, Part, Place,
+    Progress,
+};
+use contract::{Mutant, Span, Time, TopicFilter};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const LOG: &str = "plant/#";
+const STEP: Span = Span::millis(20);
+const WAY: Span = Span::millis(40);
+/// What was handed on has left.
+const LEAVING: Span = Span::millis(100);
+/// The clock of the publishing site is ahead by so much.
+const AHEAD: Span = Span::secs(3_600);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Message {
+    topic: String,
+    life: u64,
+    seq: u64,
+}
+
+/// A journal of the publishing site, and the keeper beside it.
+struct Journal {
+    number: u64,
+    items: Vec<(Message, Time)>,
+    /// Its end a while ago, by time.
+    ends: VecDeque<(Time, u64)>,
+    answering: Answering,
+    up: bool,
+}
+
+impl Logs for Journal {
+    fn younger(&mut self, _log: &str, span: Span) -> u64 {
+        assert_eq!(span, Span::ZERO);
+        self.items.len() as u64
+    }
+
+    fn read(&mut self, log: &str, after: u64, items: usize, each: &mut dyn FnMut(&Kept<'_>) -> bool) -> u64 {
+        assert_eq!(log, LOG);
+        let mut at = after;
+        for (message, created) in self.items.iter().skip(after as usize).take(items) {
+            at += 1;
+            let Message { topic, life, seq } = message;
+            let payload = seq.to_le_bytes();
+            let item = Item {
+                topic,
+                publisher: "plc",
+                life: *life,
+                seq: *seq,
+                created: *created,
+                payload: &payload,
+            };
+            if !each(&Kept { position: at, item }) {
+                break;
+            }
+        }
+        at
+    }
+}
+
+/// What goes over the way.
+enum Word {
+    Live(Message),
+    Beat(Beat),
+    Part(Vec<u8>, Time),
+    Ask(Vec<u8>),
+}
+
+/// What a keeper of the receiving site does.
+#[derive(Default)]
+struct Did {
+    asks: Vec<Vec<u8>>,
+    handed: Vec<(Message, u64, u64)>,
+    told: Vec<Vec<u8>>,
+    places: Vec<(u64, String, u64)>,
+    wrong: Vec<String>,
+    now: Time,
+}
+
+impl Hands for Did {
+    fn ask(&mut self, _origin: &str, ask: &Ask) {
+        self.asks.push(ask.encode());
+    }
+    fn hand_on(&mut self, message: &HandedOn<'_>) -> bool {
+        let item = &message.item;
+        let age = self.now.since(message.created);
+        if item.payload != item.seq.to_le_bytes() || age < Span::ZERO || age > Span::secs(10_000) {
+            self.wrong.push(format!("{} {} is {age} old", item.topic, item.seq));
+        }
+        let what = Message { topic: item.topic.to_owned(), life: item.life, seq: item.seq };
+        self.handed.push((what, message.life, message.seq));
+        true
+    }
+    fn remember(&mut self, place: &Place<'_>) {
+        self.places.push((place.journal, place.log.to_owned(), place.position));
+    }
+    fn tell(&mut self, progress: &Progress) {
+        self.told.push(progress.encode());
+    }
+}
+
+struct Keeper {
+    asking: Asking,
+    places: BTreeMap<(u64, String), u64>,
+    up: bool,
+}
+
+struct World {
+    now: Time,
+    random: fastrand::Rng,
+    journals: Vec<Journal>,
+    keepers: Vec<Keeper>,
+    acting: usize,
+    way_is_up: bool,
+    /// One message in so many is lost by itself.
+    losses: u32,
+    /// By whether they go to the receiving site.
+    under_way: [VecDeque<(Time, Word)>; 2],
+    /// What was handed on and has not left.
+    leaving: VecDeque<(Time, (Message, u64, u64))>,
+    next: BTreeMap<String, (u64, u64, Time)>,
+    published: BTreeSet<Message>,
+    live: BTreeSet<Message>,
+    /// By the numbers under which it came.
+    missed: BTreeMap<(String, u64, u64), Message>,
+    wrong: Vec<String>,
+    /// What has happened, and when.
+    story: Vec<String>,
+    tick: u64,
+}
+
+fn wanted() -> Vec<TopicFilter> {
+    vec!["plant/+/x".parse().unwrap()]
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let now = Time(1_000_000_000_000_000);
+        let journal = |number| Journal {
+            number,
+            items: Vec::new(),
+            ends: VecDeque::new(),
+            answering: Answering::new(200_000),
+            up: true,
+        };
+        let mut world = World {
+            now,
+            random: fastrand::Rng::with_seed(seed),
+            journals: vec![journal(11), journal(22)],
+            keepers: Vec::new(),
+            acting: 0,
+            way_is_up: true,
+            losses: 0,
+            under_way: Default::default(),
+            leaving: VecDeque::new(),
+            next: BTreeMap::new(),
+            published: BTreeSet::new(),
+            live: BTreeSet::new(),
+            missed: BTreeMap::new(),
+            wrong: Vec::new(),
+            story: Vec::new(),
+            tick: 0,
+        };
+        for _ in 0..2 {
+            let keeper = world.keeper(BTreeMap::new());
+            world.keepers.push(keeper);
+        }
+        for number in 0..4 {
+            world.next.insert(format!("plant/{number}/x"), (1, 0, now));
+        }
+        world.next.insert("plant/4/y".to_owned(), (1, 0, now));
+        world
+    }
+
+    fn keeper(&self, places: BTreeMap<(u64, String), u64>) -> Keeper {
+        let settings = AskingSettings { history: Span::ZERO, began: self.now };
+        let mut asking = Asking::new(settings, self.now);
+        for ((journal, log), position) in &places {
+            let (journal, position) = (*journal, *position);
+            asking.restore(&Place { origin: "north", journal, log, position });
+        }
+        asking.want(self.now, wanted(), true);
+        Keeper { asking, places, up: true }
+    }
+
+    /// A keeper does something, and what comes of it leaves.
+    fn with(&mut self, index: usize, act: impl FnOnce(&mut Asking, Time, &mut Did)) {
+        let mut act = Some(act);
+        self.with_any(index, &mut |asking, now, did| act.take().unwrap()(asking, now, did));
+    }
+
+    fn with_any(&mut self, index: usize, act: &mut dyn FnMut(&mut Asking, Time, &mut Did)) {
+        if !self.keepers[index].up {
+            return;
+        }
+        let mut did = Did { now: self.now, ..Did::default() };
+        act(&mut self.keepers[index].asking, self.now, &mut did);
+        let places = did.places.into_iter().map(|(journal, log, position)| ((journal, log), position));
+        self.keepers[index].places.extend(places);
+        self.wrong.append(&mut did.wrong);
+        did.asks.into_iter().for_each(|ask| self.send(0, Word::Ask(ask)));
+        let at = self.now + LEAVING;
+        self.leaving.extend(did.handed.into_iter().map(|handed| (at, handed)));
+        for told in did.told {
+            let progress = Progress::decode(&told).unwrap();
+            let mut hear =
+                |asking: &mut Asking, now, did: &mut Did| asking.hear_progress(now, progress.clone(), did);
+            self.with_any(1 - index, &mut hear);
+        }
+    }
+
+    fn send(&mut self, direction: usize, word: Word) {
+        if !self.way_is_up || self.losses > 0 && self.random.u32(0..self.losses) == 0 {
+            return;
+        }
+        self.under_way[direction].push_back((self.now + WAY, word));
+    }
+
+    fn publish(&mut self) {
+        let now = self.now;
+        let topics: Vec<String> = self.next.keys().cloned().collect();
+        for topic in topics {
+            let due = self.next[&topic].2 <= now;
+            if !due {
+                continue;
+            }
+            let begins_anew = self.random.u32(0..600) == 0;
+            let wait = Span::millis(self.random.i64(30..200));
+            let next = self.next.get_mut(&topic).unwrap();
+            if begins_anew {
+                (next.0, next.1) = (next.0 + 1, 0);
+            }
+            let message = Message { topic: topic.clone(), life: next.0, seq: next.1 };
+            (next.1, next.2) = (next.1 + 1, now + wait);
+            let mut is_kept = false;
+            for journal in self.journals.iter_mut().filter(|journal| journal.up) {
+                journal.items.push((message.clone(), now + AHEAD));
+                is_kept = true;
+            }
+            if is_kept && topic.ends_with('x') {
+                self.published.insert(message.clone());
+                self.send(1, Word::Live(message));
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        self.now = self.now + STEP;
+        self.tick += 1;
+        self.publish();
+        for direction in 0..2 {
+            while self.under_way[direction].front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, word) = self.under_way[direction].pop_front().unwrap();
+                self.arrive(word);
+            }
+        }
+        while self.leaving.front().is_some_and(|(at, _)| *at <= self.now) {
+            let (_, (message, life, seq)) = self.leaving.pop_front().unwrap();
+            self.come(&message, life, seq);
+        }
+        for index in 0..self.journals.len() {
+            self.serve(index);
+        }
+        if self.tick.is_multiple_of(5) {
+            (0..2).for_each(|index| self.with(index, |asking, now, did| asking.tick(now, did)));
+        }
+    }
+
+    /// A keeper of the publishing site goes on.
+    fn serve(&mut self, index: usize) {
+        let (now, beats) = (self.now, self.tick.is_multiple_of(25));
+        let journal = &mut self.journals[index];
+        journal.ends.push_back((now, journal.items.len() as u64));
+        while journal.ends.len() > 50 {
+            journal.ends.pop_front();
+        }
+        if !journal.up {
+            return;
+        }
+        let mut parts = Vec::new();
+        let mut answering = journal.answering.clone();
+        answering.work(now + AHEAD, journal, &mut |site, bytes| {
+            assert_eq!(site, "south");
+            parts.push(bytes.to_vec());
+            true
+        });
+        journal.answering = answering;
+        let logs = vec![LogEnd { log: LOG.into(), end: journal.ends[0].1 }];
+        let beat = Beat { journal: journal.number, reigns: index == 0, logs };
+        parts.into_iter().for_each(|part| self.send(1, Word::Part(part, now)));
+        if beats {
+            self.send(1, Word::Beat(beat));
+        }
+    }
+
+    fn arrive(&mut self, word: Word) {
+        for index in 0..2 {
+            match &word {
+                Word::Live(Message { topic, life, seq }) => self.with(index, |asking, now, _| {
+                    asking.hear_live(now, "north", (topic, "plc@north", *life), *seq);
+                }),
+                Word::Beat(beat) => {
+                    let beat = Beat::decode(&beat.encode()).unwrap();
+                    self.with(index, |asking, now, _| asking.hear_beat(now, "north", beat));
+                }
+                Word::Part(bytes, sent) => self.with(index, |asking, now, did| {
+                    asking.hear_part(now, "north", &Part::decode(bytes).unwrap(), *sent, did);
+                }),
+                Word::Ask(bytes) => {
+                    let ask = Ask::decode(bytes).unwrap();
+                    let journal = &mut self.journals[index];
+                    if journal.number == ask.journal && journal.up {
+                        journal.answering.hear("south", ask);
+                    }
+                }
+            }
+        }
+        if let Word::Live(message) = word {
+            if self.missed.values().any(|missed| *missed == message) {
+                self.wrong.push(format!("live after it was handed on: {message:?}"));
+            }
+            self.live.insert(message);
+        }
+    }
+
+    /// What was missed has come to who wants it.
+    fn come(&mut self, message: &Message, life: u64, seq: u64) {
+        let before = self.missed.insert((message.topic.clone(), life, seq), message.clone());
+        match before {
+            // The same again: it is dropped.
+            Some(before) if before == *message => {}
+            Some(before) => self.wrong.push(format!("{before:?} and {message:?} have one number")),
+            None => {
+                let others = self.missed.values().filter(|other| *other == message).count();
+                if others > 1 || self.live.contains(message) {
+                    self.wrong.push(format!("{}: twice: {message:?}", self.tick));
+                }
+                if !message.topic.ends_with('x') {
+                    self.wrong.push(format!("not wanted: {message:?}"));
+                }
+                if seq > 0 && !self.missed.contains_key(&(message.topic.clone(), life, seq - 1)) {
+                    self.wrong.push(format!("a gap before {seq} of life {life}: {message:?}"));
+                }
+            }
+        }
+    }
+
+    fn run_for(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    /// The acting keeper dies, with what has not left, or gives its part to the other one.
+    fn fail_over(&mut self, dies: bool) {
+        let (from, to) = (self.acting, 1 - self.acting);
+        if !self.keepers[to].up {
+            return;
+        }
+        if dies {
+            self.keepers[from].up = false;
+            self.leaving.clear();
+        } else {
+            self.with(from, |asking, now, did| asking.act(now, false, did));
+        }
+        self.acting = to;
+        self.with(to, |asking, now, did| asking.act(now, true, did));
+    }
+
+    /// Who has died begins anew, with the places that it has remembered.
+    fn come_back(&mut self) {
+        for index in 0..2 {
+            if !self.keepers[index].up {
+                let places = std::mem::take(&mut self.keepers[index].places);
+                self.keepers[index] = self.keeper(places);
+            }
+        }
+    }
+
+    /// Something happens.
+    fn befall(&mut self) {
+        let what = self.random.u32(0..10);
+        self.story.push(format!("{}: {what}", self.tick));
+        match what {
+            0 | 1 => self.way_is_up = !self.way_is_up,
+            2 => self.fail_over(true),
+            3 => self.fail_over(false),
+            4 => self.come_back(),
+            5 => self.losses = [0, 7, 60][self.random.usize(0..3)],
+            6 => {
+                // One journal at least is there.
+                let index = self.random.usize(0..2);
+                self.journals[index].up = !self.journals[index].up || !self.journals[1 - index].up;
+            }
+            // Who wants it is away for a moment.
+            7 => {
+                let acting = self.acting;
+                self.with(acting, |asking, now, _| asking.want(now, Vec::new(), true));
+                self.run_for(Span::secs(5));
+                self.with(acting, |asking, now, _| asking.want(now, wanted(), true));
+            }
+            // The acting keeper dies just when it hands something on.
+            8 => {
+                let until = self.now + Span::secs(15);
+                while self.leaving.is_empty() && self.now < until {
+                    self.step();
+                }
+                let more = self.random.usize(0..12);
+                (0..more).for_each(|_| self.step());
+                self.fail_over(true);
+            }
+            _ => {
+                let ahead = Span::secs(self.random.i64(1..500));
+                // Somebody sets the clock of the receiving site, and back.
+                self.now = self.now + ahead;
+            }
+        }
+    }
+}
+
+/// One world. What is wrong in the end.
+fn play(seed: u64) -> Vec<String> {
+    let mut world = World::new(seed);
+    world.with(0, |asking, now, did| asking.act(now, true, did));
+    world.run_for(Span::secs(6));
+    // What was published before the first beat is nobody's.
+    world.published.clear();
+    let calm: BTreeSet<Message> = world.live.clone();
+    for _ in 0..world.random.u32(1..8) {
+        world.befall();
+        let span = Span::millis(world.random.i64(100..12_000));
+        world.run_for(span);
+    }
+    world.way_is_up = true;
+    world.losses = 0;
+    world.journals.iter_mut().for_each(|journal| journal.up = true);
+    world.come_back();
+    world.run_for(Span::secs(90));
+    let settled: Vec<Message> =
+        world.published.iter().filter(|message| !calm.contains(message)).cloned().collect();
+    let missed: BTreeSet<&Message> = world.missed.values().collect();
+    let mut wrong = world.wrong.clone();
+    let newest: BTreeMap<&str, (u64, u64)> =
+        world.next.iter().map(|(topic, next)| (topic.as_str(), (next.0, next.1))).collect();
+    for message in &settled {
+        let (life, next) = newest[message.topic.as_str()];
+        // The last ones are still on their way.
+        let is_new = message.life == life && message.seq + 3 >= next;
+        if !is_new && !world.live.contains(message) && !missed.contains(message) {
+            wrong.push(format!("missing: {message:?}"));
+        }
+    }
+    wrong.truncate(5);
+    if !wrong.is_empty() {
+        wrong.push(world.story.join(", "));
+    }
+    wrong
+}
+
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let from: u64 = std::env::var("VERGE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let count = std::env::var("VERGE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(usual);
+    from..from + count
+}
+
+#[test]
+fn what_is_kept_comes_once_whatever_happens_to_the_way_and_to_keepers() {
+    for seed in seeds(60) {
+        assert_eq!(play(seed), Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn every_mutant_is_noticed() {
+    // It is looked for from where it was found last.
+    for (mutant, from) in [
+        (Mutant::HandAgain, 0),
+        (Mutant::SettleAtOnce, 208),
+        (Mutant::EndAtFirst, 2),
+        (Mutant::ForgetGaps, 177),
+        (Mutant::NumberAnew, 48),
+        (Mutant::RestAtOnce, 157),
+    ] {
+        Mutant::switch(Some(mutant));
+        let noticed = (from..from + 400).find(|seed| !play(*seed).is_empty());
+        Mutant::switch(None);
+        eprintln!("{mutant:?} {noticed:?}");
+        assert!(noticed.is_some(), "{mutant:?} is not noticed");
+    }
+}
+
+#[test]
+fn what_another_site_says_may_be_anything() {
+    let mut random = fastrand::Rng::with_seed(seeds(1).start);
+    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: Time(1) }, Time(1));
+    asking.want(Time(1), wanted(), true);
+    let mut did = Did::default();
+    asking.act(Time(1), true, &mut did);
+    let list = Part::encode_list(1, 0, 9, &vec![(crate::StreamName::new("plant/1/x", "p", 1), vec![(0, 9)])]);
+    let beat = Beat { journal: 1, reigns: true, logs: vec![LogEnd { log: LOG.into(), end: 9 }] }.encode();
+    let words = [list, beat, Part::encode_items(1, 0, true, Time(1), b"xx"), Progress::Hello.encode()];
+    for _ in 0..20_000 {
+        let mut bytes = words[random.usize(0..words.len())].clone();
+        for _ in 0..random.usize(0..4) {
+            let at = random.usize(0..bytes.len());
+            bytes[at] = random.u8(..);
+        }
+        bytes.truncate(random.usize(0..=bytes.len()));
+        let _ = Ask::decode(&bytes);
+        if let Ok(part) = Part::decode(&bytes) {
+            asking.hear_part(Time(1), "north", &part, Time(1), &mut did);
+        }
+        if let Ok(beat) = Beat::decode(&bytes) {
+            asking.hear_beat(Time(1), "north", beat);
+        }
+        if let Ok(progress) = Progress::decode(&bytes) {
+            asking.hear_progress(Time(1), progress, &mut did);
+        }
+        asking.tick(Time(1), &mut did);
+    }
+    assert!(did.handed.is_empty());
+}

@@ -1,0 +1,180 @@
+//! What keepers say to each other, by topics.
+//!
+//! A word on a topic that the site's broker has not admitted yet waits for that, the newest of each topic alone: what was to be said before is asked for
+//! again. An answer has many parts; so a question waits until its answer can leave.
+
+use super::{Keeper, KeeperReporter};
+use crate::uplink::ends::{Arrived, Heard, Through};
+use backlog::{Answering, Ask, Beat, Part, Progress};
+use contract::{Contract, Span, Time};
+use endpoint::{Endpoint, PublicationState, PublishError};
+use journal::Files;
+use std::collections::BTreeMap;
+use wire::Effects;
+
+/// A keeper is there, and what it has.
+const BEAT: &str = "$keep/beat";
+/// A question to the site whose name follows.
+const ASK: &str = "$keep/ask/";
+/// A part of an answer for the site whose name follows.
+const PART: &str = "$keep/part/";
+/// What the keepers of one site tell each other.
+pub(super) const PROGRESS: &str = "$keeper/progress";
+/// Topics that a keeper publishes: of other sites two each.
+const TOPICS_MAX: usize = 160;
+/// Between two beats.
+const BEAT_EVERY: Span = Span::millis(500);
+
+/// What a keeper subscribes to hear others.
+pub(super) fn heard_by(site: &str) -> [String; 4] {
+    [BEAT.to_owned(), format!("{ASK}{site}"), format!("{PART}{site}"), PROGRESS.to_owned()]
+}
+
+/// The topic of questions to a site.
+pub(super) fn ask_for(site: &str) -> String {
+    format!("{ASK}{site}")
+}
+
+/// The topic of answers to a site.
+pub(super) fn part_for(site: &str) -> String {
+    format!("{PART}{site}")
+}
+
+/// What is said, and waits to be.
+#[derive(Default)]
+pub(super) struct Talking {
+    /// The publication of each topic.
+    topics: BTreeMap<String, u32>,
+    /// What could not be said yet.
+    unsaid: BTreeMap<String, Vec<u8>>,
+    /// Questions whose answers cannot leave yet.
+    asked: BTreeMap<Box<str>, Ask>,
+    next_beat: Option<Time>,
+}
+
+impl Talking {
+    /// The topic of a publication.
+    pub(super) fn topic_of(&self, publication: u32) -> Option<String> {
+        self.topics.iter().find(|(_, known)| **known == publication).map(|(topic, _)| topic.clone())
+    }
+
+    /// The publication of a topic, which begins now if it has not. Whether it is admitted is seen later.
+    fn publication<N: Effects>(&mut self, topic: &str, talk: &mut Endpoint, net: &mut N) -> Option<u32> {
+        if let Some(known) = self.topics.get(topic) {
+            return Some(*known);
+        }
+        if self.topics.len() >= TOPICS_MAX {
+            return None;
+        }
+        let mut heard = Heard::default();
+        let mut out = Through { net, base: super::Side::Talk.base(), heard: &mut heard };
+        let contract = Contract::every(Span::millis(1)).unpromised();
+        let number = talk.advertise(topic, Some(contract), &mut out).ok()?;
+        self.topics.insert(topic.to_owned(), number);
+        Some(number)
+    }
+
+    /// Says something. Returns whether it has left, or will.
+    pub(super) fn say<N: Effects>(
+        &mut self,
+        now: Time,
+        topic: &str,
+        bytes: &[u8],
+        talk: &mut Endpoint,
+        net: &mut N,
+    ) -> bool {
+        let Some(number) = self.publication(topic, talk, net) else { return false };
+        let mut heard = Heard::default();
+        let mut out = Through { net, base: super::Side::Talk.base(), heard: &mut heard };
+        if !talk.has_primary() {
+            return false;
+        }
+        match talk.publish(now, number, bytes, &mut out) {
+            Ok(_) => true,
+            Err(PublishError::NotAdmitted) => {
+                self.unsaid.insert(topic.to_owned(), bytes.to_vec());
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Questions whose answers can leave by now.
+    pub(super) fn take_asks(&mut self, talk: &Endpoint, answering: &mut Answering) {
+        let topics = &self.topics;
+        let admitted = |site: &str| {
+            let number = topics.get(&part_for(site));
+            let state = number.and_then(|number| talk.publication_state(*number));
+            matches!(state, Some(PublicationState::Admitted(_)))
+        };
+        for (site, ask) in self.asked.extract_if(.., |site, _| admitted(site)) {
+            answering.hear(&site, ask);
+        }
+    }
+}
+
+impl<F: Files, R: KeeperReporter> Keeper<F, R> {
+    /// Says that it is there.
+    pub(super) fn say_beat<N: Effects>(&mut self, now: Time, net: &mut N) {
+        let next = self.talking.next_beat.filter(|next| *next <= now + BEAT_EVERY);
+        if next.is_some_and(|next| now < next) {
+            return;
+        }
+        self.talking.next_beat = Some(now + BEAT_EVERY);
+        let logs = self.keeping.settled(now);
+        if !logs.is_empty() {
+            let beat = Beat { journal: self.keeping.identity, reigns: self.acts, logs };
+            self.talking.say(now, BEAT, &beat.encode(), &mut self.talk, net);
+        }
+    }
+
+    /// What could not be said before is said now, if it can be.
+    pub(super) fn say_what_waits<N: Effects>(&mut self, now: Time, net: &mut N) {
+        for (topic, bytes) in std::mem::take(&mut self.talking.unsaid) {
+            self.talking.say(now, &topic, &bytes, &mut self.talk, net);
+        }
+    }
+
+    /// Another keeper has said something.
+    pub(super) fn take_word<N: Effects>(
+        &mut self,
+        now: Time,
+        message: &Arrived,
+        payload: &[u8],
+        net: &mut N,
+    ) {
+        let Some(account) = self.talk.stream(message.stream) else { return };
+        let (topic, origin) = (account.topic, account.origin.to_owned());
+        if topic == PROGRESS {
+            let is_own = account.publisher == self.settings.talk.name;
+            if origin.is_empty()
+                && !is_own
+                && let Ok(progress) = Progress::decode(payload)
+            {
+                self.asking_does(now, net, |asking, hands| asking.hear_progress(now, progress, hands));
+            }
+        } else if origin.is_empty() {
+            // What the keepers here say to others.
+        } else if topic == BEAT {
+            if let Ok(beat) = Beat::decode(payload) {
+                // Its answer to the first question has a topic then.
+                self.talking.publication(&ask_for(&origin), &mut self.talk, net);
+                self.asking.hear_beat(now, &origin, beat);
+            }
+        } else if topic.starts_with(ASK) {
+            if let Ok(ask) = Ask::decode(payload)
+                && ask.journal == self.keeping.identity
+                && self.talking.publication(&part_for(&origin), &mut self.talk, net).is_some()
+            {
+                self.talking.asked.insert(origin.into(), ask);
+            }
+        } else if topic.starts_with(PART)
+            && let Ok(part) = Part::decode(payload)
+        {
+            let created = message.created;
+            self.asking_does(now, net, |asking, hands| {
+                asking.hear_part(now, &origin, &part, created, hands);
+            });
+        }
+    }
+}

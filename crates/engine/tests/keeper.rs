@@ -1,0 +1,205 @@
+//! What a site missed of another one while the way was cut, or a broker was dead, comes to it afterwards: once, in order, as it was published.
+#![allow(clippy::unwrap_used, reason = "tests fail by panics")]
+
+mod world;
+
+use contract::{Contract, Span};
+use std::collections::BTreeSet;
+use world::World;
+
+const NORTH: usize = 0;
+const SOUTH: usize = 1;
+const ROUTER: usize = 2;
+const TOPICS: usize = 5;
+
+/// Two sites with keepers, and one router that is a pair, or two that a service names.
+struct Sites {
+    world: World,
+    publisher: usize,
+    historian: usize,
+    publications: Vec<u32>,
+    published: u64,
+}
+
+fn contract() -> Contract {
+    Contract::every(Span::millis(100)).deadline(Span::secs(1)).retain(3)
+}
+
+impl Sites {
+    fn new(named: bool) -> Sites {
+        let mut world = World::of_pairs(if named { 4 } else { 3 }, |_| {}, None);
+        if named {
+            world.add_service(&[ROUTER, ROUTER + 1]);
+        }
+        for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+            match named {
+                true => world.add_coordinated_site(site, pair, |_| {}),
+                false => world.add_site(site, pair, &[ROUTER], |_| {}),
+            }
+            world.add_keepers(site, pair, &["plant/#"], |_| {});
+        }
+        world.run_for(Span::secs(1));
+        let publisher = world.add_client_at(NORTH, "plc", 7);
+        let historian = world.add_client_at(SOUTH, "historian", 7);
+        world.run_for(Span::millis(200));
+        world.subscribe(historian, "plant/#");
+        world.subscribe(historian, "$backlog/plant/#");
+        let publications = (0..TOPICS)
+            .map(|topic| world.advertise(publisher, &format!("plant/{topic}"), contract()))
+            .collect();
+        world.run_for(Span::secs(8));
+        Sites { world, publisher, historian, publications, published: 0 }
+    }
+
+    fn publish_for(&mut self, span: Span) {
+        let end = self.world.now + span;
+        while self.world.now < end {
+            for publication in &self.publications {
+                let payload = self.published.to_le_bytes();
+                // Where a broker has just died, nobody may be there to be published to; it is retained.
+                _ = self.world.publish(self.publisher, *publication, &payload);
+            }
+            self.published += 1;
+            self.world.run_for(Span::millis(100));
+        }
+    }
+
+    /// No uplink of a site reaches a router, or all do again.
+    fn cut(&mut self, pair: usize, cut: bool) {
+        for uplink in [2 * pair, 2 * pair + 1] {
+            for broker in 2 * ROUTER..self.world.brokers.len() {
+                self.world.cut_uplink(uplink, broker, cut);
+            }
+        }
+    }
+
+    /// A whole host: the broker, and what stands beside it at a site.
+    fn kill_host(&mut self, broker: usize) {
+        if broker < 2 * ROUTER {
+            self.world.kill_uplink(broker);
+            self.world.kill_keeper(broker);
+        }
+        self.world.kill(broker);
+    }
+
+    fn start_host(&mut self, broker: usize) {
+        self.world.start(broker);
+        if broker < 2 * ROUTER {
+            self.world.start_uplink(broker);
+            self.world.start_keeper(broker);
+        }
+    }
+
+    /// What came live, and what as backlog; nothing is missing, and nothing came twice, or it says so.
+    fn check(&mut self) -> (usize, usize) {
+        let mut counts = (0, 0);
+        for topic in 0..TOPICS {
+            let seen = &self.world.seen(self.historian).messages;
+            let of = |name: String| -> Vec<u64> {
+                let of = seen.iter().filter(|message| message.0 == name);
+                of.map(|message| u64::from_le_bytes(message.3[..].try_into().unwrap())).collect()
+            };
+            let (live, backlog) = (of(format!("plant/{topic}")), of(format!("$backlog/plant/{topic}")));
+            let once: BTreeSet<u64> = live.iter().chain(&backlog).copied().collect();
+            let missing: Vec<u64> = (0..self.published).filter(|number| !once.contains(number)).collect();
+            let told: Vec<&Vec<String>> =
+                self.world.uplinks.iter_mut().map(|uplink| &uplink.reporter().0).collect();
+            assert!(
+                missing.is_empty() && once.len() == live.len() + backlog.len(),
+                "{topic}: lacks {missing:?}, live {live:?}, backlog {backlog:?}, {told:#?}"
+            );
+            assert!(backlog.is_sorted(), "{backlog:?}");
+            counts = (counts.0 + live.len(), counts.1 + backlog.len());
+        }
+        counts
+    }
+}
+
+#[test]
+fn what_was_published_during_a_cut_comes_afterwards() {
+    for named in [false, true] {
+        for side in [NORTH, SOUTH] {
+            let mut sites = Sites::new(named);
+            sites.publish_for(Span::secs(5));
+            sites.cut(side, true);
+            sites.publish_for(Span::secs(60));
+            sites.cut(side, false);
+            sites.publish_for(Span::secs(20));
+            sites.world.run_for(Span::secs(40));
+            let (live, backlog) = sites.check();
+            assert!(live > 1_000 && backlog > 2_700, "{named} {side}: {live} {backlog}");
+            let ages: Vec<Span> = {
+                let seen = &sites.world.seen(sites.historian).messages;
+                seen.iter().filter(|message| message.0.starts_with('$')).map(|message| message.2).collect()
+            };
+            assert!(ages.iter().all(|age| *age > Span::secs(1) && *age < Span::secs(90)), "{ages:?}");
+        }
+    }
+}
+
+#[test]
+fn deaths_of_primaries_meanwhile_lose_nothing_and_bring_nothing_twice() {
+    for (during, after) in [
+        (2 * NORTH, None),
+        (2 * SOUTH, None),
+        (2 * ROUTER, Some(2 * SOUTH)),
+        (2 * NORTH, Some(2 * SOUTH)),
+        (2 * SOUTH, Some(2 * NORTH)),
+    ] {
+        let mut sites = Sites::new(false);
+        sites.publish_for(Span::secs(5));
+        sites.cut(SOUTH, true);
+        sites.publish_for(Span::secs(10));
+        sites.kill_host(during);
+        sites.publish_for(Span::secs(10));
+        sites.start_host(during);
+        sites.publish_for(Span::secs(10));
+        sites.cut(SOUTH, false);
+        // Some of what was missed has come.
+        sites.publish_for(Span::millis(5_600));
+        if let Some(broker) = after {
+            sites.kill_host(broker);
+        }
+        sites.publish_for(Span::secs(20));
+        sites.world.run_for(Span::secs(60));
+        let (_, backlog) = sites.check();
+        assert!(backlog > 1_300, "{during} {after:?}: {backlog}");
+    }
+}
+
+#[test]
+fn a_site_that_was_away_whole_goes_on_from_the_places_that_it_has_kept() {
+    let mut sites = Sites::new(false);
+    sites.publish_for(Span::secs(20));
+    sites.kill_host(2 * SOUTH);
+    sites.kill_host(2 * SOUTH + 1);
+    sites.publish_for(Span::secs(30));
+    sites.start_host(2 * SOUTH);
+    sites.start_host(2 * SOUTH + 1);
+    sites.publish_for(Span::secs(20));
+    sites.world.run_for(Span::secs(60));
+    let seen = &sites.world.seen(sites.historian).messages;
+    let came: BTreeSet<(String, Vec<u8>)> = seen
+        .iter()
+        .map(|message| (message.0.trim_start_matches("$backlog/").to_owned(), message.3.clone()))
+        .collect();
+    assert_eq!(came.len() as u64, sites.published * TOPICS as u64);
+    // Places are kept each ten seconds: what came live since comes once more.
+    let twice = seen.len() - came.len();
+    assert!(twice <= TOPICS * 150, "{twice} of {}", seen.len());
+}
+
+#[test]
+fn what_nobody_wants_as_backlog_does_not_cross() {
+    let mut sites = Sites::new(false);
+    let historian = sites.historian;
+    sites.world.unsubscribe(historian, 1);
+    sites.cut(SOUTH, true);
+    sites.publish_for(Span::secs(20));
+    sites.cut(SOUTH, false);
+    sites.publish_for(Span::secs(20));
+    let seen = &sites.world.seen(historian).messages;
+    assert!(seen.iter().all(|message| !message.0.starts_with('$')));
+    let view = sites.world.keepers[0].keeper.view();
+    assert!(view.kept >= 2_000 && view.not_kept == 0 && view.given.is_empty(), "{view:?}");
+}

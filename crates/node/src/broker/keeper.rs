@@ -1,0 +1,207 @@
+//! The thread that keeps what this broker's site publishes, and makes good what it has missed; and the thread that syncs its journal.
+
+use super::picture::{Painter, Picture};
+use super::uplink::{AtHome, Ring, bell};
+use crate::Trouble;
+use crate::log::Lines;
+use config::{BrokerAddress, Config, JournalConfig, SiteConfig};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView, KeptTopics};
+use host::{Driver, Helpers, JournalFiles, JournalSync, now, random_number};
+use journal::{Event, Journal, Settings, State};
+use report::{GivenReport, KeeperReport, MissedReport};
+
+/// The longest identity of a stream that is kept.
+const IDENTITY_BYTES: u16 = 2_048;
+/// The longest payload of a message.
+const PAYLOAD_BYTES: u32 = wire::limits::PAYLOAD_BYTES_MAX as u32;
+/// Segments that a journal has when it is full, where these are neither too short nor too long.
+const SEGMENTS: u64 = 16;
+
+type Own = Keeper<JournalFiles, Told>;
+
+/// Starts the keeper, where the site has a journal.
+pub fn start(
+    config: &Config,
+    own: &BrokerAddress,
+    lines: &Lines,
+    helpers: &Helpers,
+) -> Result<Option<Picture<KeeperReport>>, Trouble> {
+    let Some(site) = &config.site else { return Ok(None) };
+    let Some(like) = &site.journal else { return Ok(None) };
+    let folder = like.folder.join(&own.name);
+    let journal = open(&folder, like)?;
+    lines.say(&format!("site {}: its journal is {}", site.name, folder.display()));
+    let at_home = AtHome::of(config, own, site)?;
+    let told = Told { lines: lines.clone(), site: site.name.clone() };
+    let keeper = Keeper::new(settings(config, site, like, &at_home), journal, now(), told);
+    let mut driver = Driver::new(keeper, Vec::new())?;
+    at_home.reach(&mut driver, Own::peers_of_home, config, lines, helpers)?;
+    let (ring, bell) = bell()?;
+    driver.wake_with(&bell)?;
+    let (orders, to_sync) = unbounded();
+    let (done, synced) = unbounded();
+    helpers.hire("journal sync", move || {
+        sync(&to_sync, &done, &ring);
+        Ok(())
+    })?;
+    let (picture, painter) = Picture::new();
+    let bytes_max = like.bytes_max;
+    helpers.hire("keeper", move || run(driver, &orders, &synced, painter, bytes_max))?;
+    Ok(Some(picture))
+}
+
+/// The journal in a folder.
+fn open(folder: &std::path::Path, like: &JournalConfig) -> Result<Journal<JournalFiles>, Trouble> {
+    let refused = |why: String| Trouble(format!("site.journal {}: {why}", folder.display()));
+    let files = JournalFiles::open(folder).map_err(|error| refused(error.to_string()))?;
+    let segment = (like.bytes_max / SEGMENTS).clamp(4 << 20, 64 << 20);
+    let settings = Settings {
+        segment_bytes: segment as u32,
+        bytes_max: like.bytes_max,
+        payload_bytes_max: PAYLOAD_BYTES,
+        identity_bytes_max: IDENTITY_BYTES,
+        receivers_max: 4_096,
+        ..Settings::default()
+    };
+    Journal::open(files, settings).map_err(|error| refused(error.to_string()))
+}
+
+fn settings(config: &Config, site: &SiteConfig, like: &JournalConfig, at_home: &AtHome) -> KeeperSettings {
+    let beside = at_home.beside as u8;
+    let mut settings = KeeperSettings::new(&site.name, beside, config.brokers.len() as u8, now().0);
+    for end in [&mut settings.tap, &mut settings.talk] {
+        (end.credentials.user, end.credentials.password) = at_home.login.clone();
+        end.failover = config.delays.failover;
+    }
+    let kept =
+        |topic: &config::TopicFamily| KeptTopics { filter: topic.rule.filter.clone(), keep: topic.keep };
+    settings.keep = config.topics.iter().map(kept).collect();
+    settings.want = site.want.clone();
+    (settings.history, settings.rate) = (like.history, like.rate);
+    settings.identity = random_number();
+    settings
+}
+
+/// Turns until the process ends.
+fn run(
+    mut driver: Driver<Own>,
+    orders: &Sender<JournalSync>,
+    synced: &Receiver<(u64, Result<(), String>)>,
+    mut painter: Painter<KeeperReport>,
+    bytes_max: u64,
+) -> Result<(), String> {
+    let mut ready = Vec::new();
+    loop {
+        host::end_on_purpose("keeper")?;
+        driver.wait_and_turn(&mut ready).map_err(|error| error.to_string())?;
+        driver.with_unsent(|keeper, _| {
+            for (ticket, result) in synced.try_iter() {
+                keeper.synced(ticket, result);
+            }
+            if let Some(order) = keeper.poll_sync(now()) {
+                match keeper.journal().files().prepare(&order) {
+                    Ok(work) => _ = orders.send(work),
+                    Err(error) => keeper.synced(order.ticket, Err(error.to_string())),
+                }
+            }
+        });
+        painter.draw(now(), || report_of(driver.node().view(), bytes_max));
+    }
+}
+
+/// Waits for the disk, and nobody waits for that.
+fn sync(orders: &Receiver<JournalSync>, done: &Sender<(u64, Result<(), String>)>, ring: &Ring) {
+    for work in orders {
+        if done.send(work.run()).is_err() {
+            return;
+        }
+        ring();
+    }
+}
+
+fn report_of(view: KeeperView, bytes_max: u64) -> KeeperReport {
+    let missed = view.origins.into_iter().map(|origin| MissedReport {
+        site: origin.site.into(),
+        heard: origin.heard,
+        asks: origin.asks,
+        left: origin.left,
+        messages: origin.came.messages,
+        bytes: origin.came.bytes,
+        gone: origin.gone,
+    });
+    let given = view.given.into_iter().map(|(site, traffic)| GivenReport {
+        site,
+        messages: traffic.messages,
+        bytes: traffic.bytes,
+    });
+    KeeperReport {
+        asks: view.acts,
+        trouble: trouble(&view.state).unwrap_or_default(),
+        bytes: view.bytes,
+        bytes_max,
+        kept: view.kept,
+        not_kept: view.not_kept,
+        given_up: view.given_up,
+        missed: missed.collect(),
+        given: given.collect(),
+    }
+}
+
+/// What is wrong with a journal, and what would do.
+fn trouble(state: &State) -> Option<String> {
+    match state {
+        State::Healthy => None,
+        State::Full => Some(
+            "its disk is full: nothing new is kept until there is room. It is tried again each second"
+                .to_owned(),
+        ),
+        State::Failed(why) => {
+            Some(format!("its disk does not do what it is asked for ({why}). It is tried again each second"))
+        }
+        State::Poisoned(why) => Some(format!(
+            "a sync has failed ({why}), so that nobody knows what the disk has: nothing is kept until this broker is started again"
+        )),
+        _ => Some("it is not well".to_owned()),
+    }
+}
+
+/// What the keeper has to tell goes into the log.
+struct Told {
+    lines: Lines,
+    site: String,
+}
+
+impl KeeperReporter for Told {
+    fn report(&mut self, news: &KeeperNews<'_>) {
+        let Told { lines, site } = self;
+        match news {
+            KeeperNews::Journal(Event::State(state)) => match trouble(state) {
+                None => lines.say(&format!("site {site}: the journal keeps again what it is to")),
+                Some(why) => lines.warn(&format!("site {site}: the journal: {why}")),
+            },
+            KeeperNews::Journal(Event::Damage(damage)) => {
+                lines.warn(&format!("site {site}: the journal is damaged: {damage}"));
+            }
+            KeeperNews::Journal(Event::NotRemoved { file, reason }) => {
+                lines.warn(&format!("site {site}: the journal's {file} is of no more use, and could not be removed: {reason}"));
+            }
+            KeeperNews::Journal(Event::NotNoted { reason }) => lines.warn(&format!(
+                "site {site}: the journal could not note how far the site has come ({reason}): after a restart, what came since comes once more"
+            )),
+            KeeperNews::Homeless { why } => {
+                lines.warn(&format!("site {site}: the site's own broker does not let its keeper in: {why}"));
+            }
+            KeeperNews::Refused { topic, why } => {
+                lines.warn(&format!("site {site}: the site's own broker refuses {topic} to its keeper: {why}"));
+            }
+            KeeperNews::Had { site: origin, messages, gone: 0 } => {
+                lines.say(&format!("site {site}: what was missed of {origin} has come: {messages} messages"));
+            }
+            KeeperNews::Had { site: origin, messages, gone } => lines.warn(&format!(
+                "site {site}: what was missed of {origin} has come: {messages} messages; {gone} more are there no longer"
+            )),
+            _ => {}
+        }
+    }
+}
