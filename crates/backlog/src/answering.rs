@@ -152,7 +152,7 @@ impl Answering {
 impl Answer {
     /// Looks at a few messages more. Returns what is to be sent, what of it are messages, and whether that was all.
     fn go_on(&mut self, now: Time, logs: &mut impl Logs) -> (Option<Vec<u8>>, Traffic, bool) {
-        match self.ask.want.clone() {
+        match self.ask.want {
             Want::List { from, .. } => self.list(from, logs),
             Want::Give { after, up_to, .. } => self.give(now, after, up_to, logs),
         }

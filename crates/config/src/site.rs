@@ -47,6 +47,27 @@ pub struct JournalConfig {
     pub rate: u64,
 }
 
+/// Segments that a journal has when it is full, where these are neither too short nor too long.
+const SEGMENTS: u64 = 16;
+/// The longest identity of a stream that is kept.
+const IDENTITY_BYTES: u16 = 2_048;
+/// The longest payload of a message.
+const PAYLOAD_BYTES: u32 = wire::limits::PAYLOAD_BYTES_MAX as u32;
+
+impl JournalConfig {
+    /// What the journal is like.
+    pub fn settings(&self) -> journal::Settings {
+        journal::Settings {
+            segment_bytes: (self.bytes_max / SEGMENTS).clamp(4 << 20, 64 << 20) as u32,
+            bytes_max: self.bytes_max,
+            payload_bytes_max: PAYLOAD_BYTES,
+            identity_bytes_max: IDENTITY_BYTES,
+            receivers_max: 4_096,
+            ..journal::Settings::default()
+        }
+    }
+}
+
 /// Filters of topics that are kept.
 const KEPT_MAX: usize = 64;
 

@@ -3,6 +3,7 @@
 mod check;
 mod crossing;
 mod host;
+mod keeping;
 pub mod memory;
 pub mod names;
 pub mod picture;
@@ -13,6 +14,7 @@ mod study;
 pub use check::{Check, Operators, Topic, admit, check};
 pub use crossing::{Crossing, CrossingTopic, Part, crossing};
 pub use host::{Cost, Host, Measure};
+pub use keeping::{Keeping, KeptFamily, keeping};
 pub use rehearsal::{Answer, Refused, Rehearsal};
 pub use settings::{Identity, USUAL_PRIORITY, settings, staffing, supply};
 pub use study::{GraphRow, LevelRow, OperatorRow, OutputRow, SourceRow, Studied, Study, UnderWay};

@@ -3,7 +3,9 @@
 use crate::arguments::Format;
 use config::{BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
+use contract::Span;
 use federation::{Refused, Survey, SurveyedTopic};
+use planner::{Crossing, Keeping};
 use report::{
     CoordinationReport, FlowReport, KeeperReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter,
 };
@@ -46,11 +48,30 @@ fn joins_nothing() -> Trouble {
 
 /// Shows what the way to another site takes, and whether it keeps the contracts of what may leave. Yes: it does.
 pub fn check(config: &Config, format: Format) -> Outcome {
-    let Some(answer) = planner::crossing(config) else { return Err(joins_nothing()) };
+    let Some(way) = planner::crossing(config) else { return Err(joins_nothing()) };
+    let journal = planner::keeping(config);
+    let kept = way.kept && journal.as_ref().is_none_or(|journal| journal.kept);
     if format == Format::Json {
-        json(&answer)?;
-        return Ok(yes(answer.kept));
+        json(&Checked { way, journal })?;
+        return Ok(yes(kept));
     }
+    check_way(&way)?;
+    if let Some(journal) = journal {
+        check_journal(&journal)?;
+    }
+    Ok(yes(kept))
+}
+
+/// What `verge site check` says.
+#[derive(Serialize)]
+struct Checked {
+    #[serde(flatten)]
+    way: Crossing,
+    /// The journal of each broker; nothing where there is none.
+    journal: Option<Keeping>,
+}
+
+fn check_way(answer: &Crossing) -> Result<(), Trouble> {
     let mut way = table(&["part of the way", "at most ms", "key"], &[1]);
     for part in &answer.way {
         way.add_row([part.part.to_owned(), format!("{:.3}", part.at_most_ms), part.key.clone()]);
@@ -59,10 +80,9 @@ pub fn check(config: &Config, format: Format) -> Outcome {
     line(&way.to_string())?;
     line("The other brokers of the way are taken to be configured as these are.\n")?;
     if answer.topics.is_empty() {
-        line(
+        return line(
             "No [[topic]] is of what may leave (site.share): contracts that publishers state are tested when they come.",
-        )?;
-        return Ok(yes(true));
+        );
     }
     let mut topics = table(
         &["topics", "period ms", "deadline ms", "spare ms", "loss", "retain", "kept"],
@@ -85,7 +105,43 @@ pub fn check(config: &Config, format: Format) -> Outcome {
     for topic in answer.topics.iter().filter(|topic| !topic.kept) {
         line(&format!("{} {}: {}", coloured("without a promise:", YELLOW), topic.filter, topic.reason))?;
     }
-    Ok(yes(answer.kept))
+    Ok(())
+}
+
+fn check_journal(answer: &Keeping) -> Result<(), Trouble> {
+    let mib = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+    let seconds = |seconds: f64| Span((seconds * 1e9) as i64).to_string();
+    let mut topics = table(
+        &["kept", "messages/s", "payload at most", "for", "there is room for", "takes MiB"],
+        &[1, 2, 3, 4, 5],
+    );
+    for topic in &answer.topics {
+        let rate = topic.messages_per_second;
+        topics.add_row([
+            topic.filter.clone(),
+            rate.map_or("not known".to_owned(), |rate| format!("{rate:.1}")),
+            format!("{} B", topic.payload_bytes),
+            seconds(topic.keep_s),
+            seconds(topic.holds_s),
+            mib(topic.needs_bytes),
+        ]);
+    }
+    line("")?;
+    line(&topics.to_string())?;
+    line(&format!(
+        "The journal of each broker takes {} MiB of the disk at most, and may take {} (site.journal_bytes).",
+        mib(answer.needs_bytes),
+        mib(answer.bytes_max)
+    ))?;
+    if !answer.kept {
+        line(&format!(
+            "{} the oldest messages are given up before their time: raise site.journal_bytes to {} MiB, or keep less; where payloads \
+             are shorter, say so with `size` in [[topic]]",
+            coloured("too small:", RED),
+            mib(answer.needs_bytes)
+        ))?;
+    }
+    Ok(())
 }
 
 /// How long the coordination service may be silent.

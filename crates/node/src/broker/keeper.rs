@@ -8,15 +8,8 @@ use config::{BrokerAddress, Config, JournalConfig, SiteConfig};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView, KeptTopics};
 use host::{Driver, Helpers, JournalFiles, JournalSync, now, random_number};
-use journal::{Event, Journal, Settings, State};
+use journal::{Event, Journal, State};
 use report::{GivenReport, KeeperReport, MissedReport};
-
-/// The longest identity of a stream that is kept.
-const IDENTITY_BYTES: u16 = 2_048;
-/// The longest payload of a message.
-const PAYLOAD_BYTES: u32 = wire::limits::PAYLOAD_BYTES_MAX as u32;
-/// Segments that a journal has when it is full, where these are neither too short nor too long.
-const SEGMENTS: u64 = 16;
 
 type Own = Keeper<JournalFiles, Told>;
 
@@ -32,6 +25,13 @@ pub fn start(
     let folder = like.folder.join(&own.name);
     let journal = open(&folder, like)?;
     lines.say(&format!("site {}: its journal is {}", site.name, folder.display()));
+    if let Some(plan) = planner::keeping(config).filter(|plan| !plan.kept) {
+        lines.say(&format!(
+            "note: the journal may have {} bytes, and what is to be kept may take {}: the oldest messages are given up before their time then. See \
+             `verge site check`",
+            plan.bytes_max, plan.needs_bytes
+        ));
+    }
     let at_home = AtHome::of(config, own, site)?;
     let told = Told { lines: lines.clone(), site: site.name.clone() };
     let keeper = Keeper::new(settings(config, site, like, &at_home), journal, now(), told);
@@ -55,16 +55,7 @@ pub fn start(
 fn open(folder: &std::path::Path, like: &JournalConfig) -> Result<Journal<JournalFiles>, Trouble> {
     let refused = |why: String| Trouble(format!("site.journal {}: {why}", folder.display()));
     let files = JournalFiles::open(folder).map_err(|error| refused(error.to_string()))?;
-    let segment = (like.bytes_max / SEGMENTS).clamp(4 << 20, 64 << 20);
-    let settings = Settings {
-        segment_bytes: segment as u32,
-        bytes_max: like.bytes_max,
-        payload_bytes_max: PAYLOAD_BYTES,
-        identity_bytes_max: IDENTITY_BYTES,
-        receivers_max: 4_096,
-        ..Settings::default()
-    };
-    Journal::open(files, settings).map_err(|error| refused(error.to_string()))
+    Journal::open(files, like.settings()).map_err(|error| refused(error.to_string()))
 }
 
 fn settings(config: &Config, site: &SiteConfig, like: &JournalConfig, at_home: &AtHome) -> KeeperSettings {
