@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: help demo demo-kv test tools sim lint bare instructions bench bench-peers bench-flink fmt fuzz fuzz-check
+.PHONY: help demo demo-kv demo-sites test tools sim lint bare instructions bench bench-peers bench-flink fmt fuzz fuzz-check
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -22,6 +22,11 @@ demo:
 demo-kv:
 	$(CARGO) build --release --bin verge
 	$(TARGET)/release/verge kv demo $(DEMO_FLAGS)
+
+## Join two sites by a router, kill each primary, cut the sites off from each other, and see what is lost.
+demo-sites:
+	$(CARGO) build --release --bin verge
+	$(TARGET)/release/verge site demo $(DEMO_FLAGS)
 
 ## All tests. The first run fetches and builds what they need.
 test: tools
@@ -84,7 +89,7 @@ bench-flink:
 fmt:
 	$(CARGO) fmt --all
 
-## Fuzz the decoders, the broker and the MQTT subscriptions for a minute each (needs a nightly toolchain and cargo-fuzz).
+## Fuzz decoders, the broker, MQTT, the store, and what sites keep and say, for a minute each (needs a nightly toolchain and cargo-fuzz).
 fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run broker -- -max_total_time=60
@@ -92,6 +97,8 @@ fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_tree -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run mqtt_broker -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run kv_lane -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run journal -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run backlog -- -max_total_time=60
 
 ## See that the fuzz targets compile, with any toolchain.
 fuzz-check:

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use console::Format;
 use contract::{Contract, LinkClass, Loss, Span};
 use demos::crash::DemoArguments;
+use demos::sites::SitesDemoArguments;
 use demos::worker::WorkerRole;
 use node::client::Wanted;
 use recording::{DateOrder, TimeUnit};
@@ -373,8 +374,10 @@ pub enum SiteCommand {
     /// Show what stands in the coordination service: routers, sites, and which topic goes where. Exit code 0 only if every topic that
     /// one site publishes and another wants has a router.
     Tree,
-    /// Test whether the whole way to another site keeps the contracts of the file. Exit code 0 only if it does.
+    /// Test whether the whole way to another site keeps the contracts of the file, and its journal what is to be kept. Exit code 0 only if it does.
     Check,
+    /// See two sites whose primaries are killed, and which are cut off from each other, and nothing lost.
+    Demo(SitesDemoArguments),
 }
 
 #[derive(Subcommand, Debug)]

@@ -2,5 +2,6 @@
 
 pub mod crash;
 pub mod pendulum;
+pub mod sites;
 pub mod worker;
 mod workload;

@@ -94,6 +94,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         }
         Command::Site { command: SiteCommand::Status { wide } } => site::status(&load(None)?, wide, format),
         Command::Site { command: SiteCommand::Tree } => site::tree(&load(None)?, format),
+        Command::Site { command: SiteCommand::Demo(arguments) } => demos::sites::run(&arguments, format),
         Command::Site { command: SiteCommand::Check } => site::check(&load(None)?, format),
         Command::Context { command } => context::run(command, config.as_deref(), format),
         Command::Config { command } => config::run(&command, config.as_deref(), &set, format),

@@ -60,7 +60,7 @@ const ROW_PERIOD: Span = Span::millis(100);
 /// The delay to the "cloud", each way.
 const CLOUD_DELAY: Duration = Duration::from_millis(20);
 /// How long the processes may take to find each other.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the dead broker stays dead.
 const DEAD: Duration = Duration::from_secs(1);
 /// Until every message has come or is lost: the longest deadline, the failover, the time for a gap, the way to the cloud.
@@ -323,7 +323,7 @@ fn say(bar: &ProgressBar, text: &str) {
     }
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
+pub(super) fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -342,7 +342,7 @@ fn reports(watcher: &Client) -> Result<Vec<NodeReport>, Trouble> {
 
 /// Waits until one of the brokers reigns, in an epoch above this one, and the other stands by. Returns which one, and its
 /// epoch.
-fn wait_for_protection(watcher: &Client, above: u64) -> Result<(&'static str, u64), Trouble> {
+pub(super) fn wait_for_protection(watcher: &Client, above: u64) -> Result<(&'static str, u64), Trouble> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         for (index, name) in ["a", "b"].into_iter().enumerate() {
