@@ -329,6 +329,27 @@ fn all_go_on_when_the_service_comes_back() {
     }
 }
 
+/// The server that leads dies, and comes back; then the next one.
+#[test]
+fn all_go_on_while_two_of_three_servers_are_there() {
+    let Some(mut servers) = Server::start_ensemble() else { return };
+    let all: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    let cast =
+        begin(&Settings { session_time_out: TIME_OUT, ..Settings::new(&all.join(","), "/verge/test") });
+    for _ in 0..2 {
+        let leader = servers.iter().position(Server::leads).unwrap();
+        servers[leader].kill();
+        cast.from.act(Act::Open(topic(TOPICS), Side::Publishes));
+        cast.to.act(Act::Open(topic(TOPICS), Side::Subscribes));
+        let knows = |site: &Running| site.known(|known| known.routes.contains_key(&topic(TOPICS)));
+        wait("a new topic is carried without the dead server", || knows(&cast.from) && knows(&cast.to));
+        cast.from.act(Act::Close(topic(TOPICS), Side::Publishes));
+        cast.to.act(Act::Close(topic(TOPICS), Side::Subscribes));
+        wait("the others are carried as before", || cast.is_carried(&["r0", "r1"]));
+        servers[leader].run();
+    }
+}
+
 /// A site that dies and comes back under other reigns, behind a relay that may be cut.
 struct Shaken {
     name: String,

@@ -60,6 +60,11 @@ fn jars() -> Result<PathBuf, String> {
     }
 }
 
+/// The jars; nothing, with a word why, where they cannot be had.
+fn jars_or_word() -> Option<PathBuf> {
+    jars().inspect_err(|why| println!("SKIPPED: {why}")).ok()
+}
+
 /// A server of its own, on this host.
 pub struct Server {
     jars: PathBuf,
@@ -68,6 +73,8 @@ pub struct Server {
     /// For encrypted connections, where that is set up.
     pub secure_port: u16,
     more: fn(&Server) -> String,
+    /// Its lines about the ensemble that it is of; empty: it stands alone.
+    ensemble: String,
     process: Option<Child>,
 }
 
@@ -85,30 +92,52 @@ impl Server {
 
     /// Starts one with more settings, which may write files into its folder.
     pub fn start_with(more: fn(&Server) -> String) -> Option<Server> {
-        let jars = match jars() {
-            Ok(jars) => jars,
-            Err(why) => {
-                println!("SKIPPED: {why}");
-                return None;
-            }
-        };
-        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
-        let folder = target().join(format!("run-{}-{number}", std::process::id()));
-        fs::create_dir_all(folder.join("data")).unwrap();
-        let (port, secure_port) = (free_port(), free_port());
-        let mut server = Server { jars, folder, port, secure_port, more, process: None };
+        let mut server = Server::new(jars_or_word()?, more);
         server.run();
         Some(server)
     }
 
+    /// Three that are one service.
+    pub fn start_ensemble() -> Option<[Server; 3]> {
+        let jars = jars_or_word()?;
+        let ports = [(); 3].map(|()| (free_port(), free_port()));
+        let members = ports.iter().enumerate().map(|(index, (quorum, election))| {
+            format!("server.{}=127.0.0.1:{quorum}:{election}\n", index + 1)
+        });
+        let lines = members.collect::<String>() + "initLimit=20\nsyncLimit=10\n";
+        let mut servers = [1, 2, 3].map(|number| {
+            let mut server = Server::new(jars.clone(), |_| String::new());
+            server.ensemble.clone_from(&lines);
+            fs::write(server.folder.join("data/myid"), number.to_string()).unwrap();
+            server.launch();
+            server
+        });
+        servers.iter_mut().for_each(|server| wait("a server of three serves", || server.serves()));
+        Some(servers)
+    }
+
+    fn new(jars: PathBuf, more: fn(&Server) -> String) -> Server {
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let folder = target().join(format!("run-{}-{number}", std::process::id()));
+        fs::create_dir_all(folder.join("data")).unwrap();
+        let (port, secure_port) = (free_port(), free_port());
+        Server { jars, folder, port, secure_port, more, ensemble: String::new(), process: None }
+    }
+
     /// Starts it on the data that it left.
     pub fn run(&mut self) {
+        self.launch();
+        wait("the server serves", || self.serves());
+    }
+
+    fn launch(&mut self) {
         let settings = format!(
             "tickTime={TICK_MS}\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n\
-             4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=10000\n{}",
+             4lw.commands.whitelist=srvr\nmaxClientCnxns=0\nfsync.warningthresholdms=10000\n{}{}",
             self.folder.join("data").display(),
             self.port,
-            (self.more)(self)
+            (self.more)(self),
+            self.ensemble
         );
         let file = self.folder.join("zoo.cfg");
         fs::write(&file, settings).unwrap();
@@ -129,17 +158,27 @@ impl Server {
             .spawn()
             .unwrap();
         self.process = Some(process);
-        wait("the server serves", || self.serves());
+    }
+
+    /// What it says of itself.
+    fn words(&self) -> String {
+        let mut text = String::new();
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
+            _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+            _ = stream.write_all(b"srvr");
+            _ = stream.read_to_string(&mut text);
+        }
+        text
     }
 
     /// `ruok` is answered before it serves.
     fn serves(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let mut text = String::new();
-        _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
-        _ = stream.write_all(b"srvr");
-        _ = stream.read_to_string(&mut text);
-        text.contains("Mode:")
+        self.words().contains("Mode:")
+    }
+
+    /// Whether it leads others.
+    pub fn leads(&self) -> bool {
+        self.words().contains("Mode: leader")
     }
 
     /// Kills it without a word.
