@@ -123,6 +123,16 @@ impl Endpoint {
         }
     }
 
+    /// Our clock has been set: it is `by` further than it would be, or back. What is known of the brokers' clocks moves with it, and so does when
+    /// was created what is retained for others.
+    pub fn handle_clock_step(&mut self, by: Span) {
+        self.brokers.iter_mut().for_each(|broker| broker.clock.step(by));
+        if self.settings.translates {
+            let carried = self.publications.iter_mut().flatten().filter(|known| known.carried.is_some());
+            carried.for_each(|publication| publication.retention.step(by));
+        }
+    }
+
     /// What has to be added to a time of our clock for that of a broker's.
     pub(crate) fn shift(&self, broker: usize) -> Span {
         let known =

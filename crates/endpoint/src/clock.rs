@@ -18,6 +18,8 @@ pub(crate) struct Comparison {
     best: Option<ClockDifference>,
     /// Answers since that one.
     since: u32,
+    /// It is to be asked with the next poll.
+    asks: bool,
 }
 
 impl Comparison {
@@ -26,8 +28,17 @@ impl Comparison {
     }
 
     /// Whether to ask with the poll of this number.
-    pub(crate) fn is_due(number: u64) -> bool {
-        number % POLLS == 1
+    pub(crate) fn is_due(&mut self, number: u64) -> bool {
+        std::mem::take(&mut self.asks) || number % POLLS == 1
+    }
+
+    /// Our clock has been set, and the broker's has not: mostly it runs on another host. It is asked at once; where it runs on this one, that
+    /// contradicts.
+    pub(crate) fn step(&mut self, by: Span) {
+        self.asks = true;
+        if let Some(best) = &mut self.best {
+            best.ahead += by;
+        }
     }
 
     /// An answer: what our clock said when we asked, what the broker's said, and what ours says now.
@@ -46,7 +57,7 @@ impl Comparison {
             found.within <= best.within || self.since >= ANSWERS || apart > (found.within + best.within).0
         };
         if self.best.as_ref().is_none_or(|best| is_better(best) && !Mutant::KeepOldClock.is_on()) {
-            *self = Comparison { best: Some(found), since: 0 };
+            (self.best, self.since) = (Some(found), 0);
         }
     }
 }
@@ -91,6 +102,17 @@ mod tests {
             ask(&mut comparison, Span::secs(2), 200, 200);
         }
         assert_eq!(comparison.known().unwrap().within, Span::millis(200), "the better one is too old");
+    }
+
+    #[test]
+    fn what_is_known_moves_with_our_clock_and_is_asked_anew() {
+        let mut comparison = Comparison::default();
+        ask(&mut comparison, Span::ZERO, 1, 1);
+        assert!(!comparison.is_due(2));
+        comparison.step(-Span::secs(5));
+        assert!(is_true(&comparison, -Span::secs(5)) && comparison.is_due(2) && !comparison.is_due(3));
+        ask(&mut comparison, Span::ZERO, 1, 1);
+        assert!(is_true(&comparison, Span::ZERO), "its clock is ours");
     }
 
     #[test]

@@ -11,7 +11,6 @@
 //! already sent are data like any other; they are taken, and duplicates are dropped.
 
 use crate::brokers::{BrokerLink, Connection, Greeting};
-use crate::clock::Comparison;
 use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError};
 use crate::settings::{BROKERS_MAX, Settings};
 use crate::subscription::{Confirmation, Delivery, Inbound, StreamAccount, Subscription};
@@ -684,7 +683,7 @@ impl Endpoint {
                     if self.primary == Some(PeerIndex(index as u8)) {
                         polled = Some((index, link, number));
                     }
-                    if broker.up().is_some() && Comparison::is_due(number) {
+                    if broker.up().is_some() && broker.clock.is_due(number) {
                         out.send(link, &Frame::ClockRequest { sent: now, known: broker.clock.known() });
                     }
                 }

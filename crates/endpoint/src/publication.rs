@@ -90,6 +90,11 @@ impl Retention {
         self.kept = (self.kept + 1).min(self.slots.len());
     }
 
+    /// The clock by which messages were created has been set.
+    pub(crate) fn step(&mut self, by: Span) {
+        self.slots.iter_mut().for_each(|kept| kept.created = kept.created.moved(by));
+    }
+
     /// Whether nothing is kept.
     pub(crate) fn is_empty(&self) -> bool {
         self.kept == 0

@@ -685,6 +685,12 @@ impl<R: UplinkReporter> Node for Uplink<R> {
         false
     }
 
+    fn handle_clock_step(&mut self, _now: Time, by: Span) {
+        for which in self.all() {
+            self.end(which).into_iter().for_each(|end| end.endpoint.handle_clock_step(by));
+        }
+    }
+
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
         for which in self.all() {
             if self.is_in_use(which) {

@@ -102,6 +102,36 @@ fn a_site_hears_its_own_messages_once_and_at_home() {
     assert_eq!(views[2].routers[0].outward.1.messages, 0);
 }
 
+/// Ages stay what they are when the clocks of a site are set while messages flow.
+#[test]
+fn clocks_of_a_site_may_be_set_while_messages_flow() {
+    for (side, by) in [(NORTH, 10), (NORTH, -10), (SOUTH, 3_600), (SOUTH, -10)] {
+        let mut sites = Sites::new(1);
+        let publication = sites.world.advertise(sites.publisher, "plant/pressure", contract());
+        sites.world.subscribe(sites.subscriber, "plant/#");
+        sites.world.run_for(Span::millis(500));
+        let (brokers, uplinks) = ([2 * side, 2 * side + 1], [2 * side, 2 * side + 1]);
+        let hosts: Vec<Who> = brokers.map(Who::Broker).into_iter().chain(uplinks.map(Who::Uplink)).collect();
+        let hosts: Vec<Who> = hosts.into_iter().chain([Who::Client(side)]).collect();
+        let clock = Who::Client(sites.publisher);
+        for message in 0..20 {
+            let created = sites.world.clock(clock);
+            sites.world.publish_created(sites.publisher, publication, b"1", created).unwrap();
+            sites.world.run_for(Span::millis(99));
+            if message == 9 {
+                sites.world.set_clocks(&hosts, Span::secs(by));
+            }
+            sites.world.run_for(Span::millis(1));
+        }
+        let seen = &sites.world.seen(sites.subscriber).messages;
+        let latencies: Vec<Span> = seen.iter().map(|message| message.2).collect();
+        assert_eq!(latencies.len(), 20);
+        for latency in latencies {
+            assert!((Span::millis(19)..Span::millis(25)).contains(&latency), "{side} {by}: {latency}");
+        }
+    }
+}
+
 /// A second site that is further away needs more of the same filter.
 #[test]
 fn a_filter_that_is_wanted_further_away_as_well_goes_on_to_be_wanted() {

@@ -420,6 +420,19 @@ impl World {
         self.rouse(broker);
     }
 
+    /// Somebody sets the clocks of these hosts at once, and their nodes hear of it.
+    pub fn set_clocks(&mut self, hosts: &[Who], by: Span) {
+        for who in hosts {
+            let (now, host) = (self.now, self.host(*who));
+            self.places[host].machine.clock.step(now, by);
+            self.with_node(host, |node, now, _| node.handle_clock_step(now, by));
+        }
+        for who in hosts {
+            let host = self.host(*who);
+            self.rouse(host);
+        }
+    }
+
     /// A clock is so far ahead from now on, and its node is not told.
     pub fn skew(&mut self, who: Who, by: Span) {
         let (now, host) = (self.now, self.host(who));
