@@ -153,12 +153,12 @@ impl Answer {
     /// Looks at a few messages more. Returns what is to be sent, what of it are messages, and whether that was all.
     fn go_on(&mut self, now: Time, logs: &mut impl Logs) -> (Option<Vec<u8>>, Traffic, bool) {
         match self.ask.want {
-            Want::List { from, .. } => self.list(from, logs),
+            Want::List { from, up_to, .. } => self.list(from, up_to, logs),
             Want::Give { after, up_to, .. } => self.give(now, after, up_to, logs),
         }
     }
 
-    fn list(&mut self, from: From, logs: &mut impl Logs) -> (Option<Vec<u8>>, Traffic, bool) {
+    fn list(&mut self, from: From, up_to: u64, logs: &mut impl Logs) -> (Option<Vec<u8>>, Traffic, bool) {
         let log = &*self.ask.log;
         let begin = match from {
             From::After(position) => position,
@@ -168,12 +168,16 @@ impl Answer {
             },
         };
         if self.at.is_none() {
-            self.ask.want = Want::List { from: From::After(begin), filters: Vec::new() };
+            self.ask.want = Want::List { from: From::After(begin), up_to, filters: Vec::new() };
         }
         let at = self.at.unwrap_or(begin);
         let (streams, filters, listed) = (&mut self.streams, &self.filters, &mut self.listed);
-        let (mut looked, mut is_full) = (0, false);
+        let (mut looked, mut is_full, mut is_past) = (0, false, false);
         let looked_to = logs.read(log, at, LOOKED_AT_ONCE, &mut |kept| {
+            is_past = kept.position > up_to;
+            if is_past {
+                return false;
+            }
             looked += 1;
             let item = &kept.item;
             if !filters.iter().any(|filter| filter.matches(item.topic)) {
@@ -193,8 +197,9 @@ impl Answer {
                 || listed.0 >= RANGES_MAX as u64 && streams.values().map(Ranges::len).sum::<usize>() >= RANGES_MAX;
             !is_full
         });
+        let looked_to = if is_past { up_to } else { looked_to };
         self.at = Some(looked_to);
-        if !is_full && looked >= LOOKED_AT_ONCE {
+        if !is_full && !is_past && looked >= LOOKED_AT_ONCE {
             return (None, Traffic::default(), false);
         }
         let streams = std::mem::take(&mut self.streams);

@@ -14,7 +14,7 @@ mod pass;
 
 use crate::seen::Seen;
 use crate::words::{FILTERS_BYTES_MAX, FILTERS_MAX, LOGS_MAX};
-use crate::{Ask, Beat, Item, Part, Progress, Traffic};
+use crate::{Ask, Beat, Item, Part, Progress, StreamName, Traffic};
 use contract::{Mutant, Span, Time, TopicFilter};
 use pass::Pass;
 use std::collections::{BTreeMap, VecDeque};
@@ -97,8 +97,15 @@ const LISTENING: Span = Span::secs(2);
 const EVERY: Span = Span::secs(10);
 /// So long after somebody has gone nothing new is asked for: mostly he comes back.
 const RESTING: Span = Span::secs(10);
-/// So long places stay where they are although nobody wants anything.
-const HOLDING: Span = Span::secs(600);
+/// So long places stay where they are although nobody wants anything: after the beginning, when whoever wants something may take long to begin as well,
+/// and after somebody did.
+const HOLDING: [Span; 2] = [Span::secs(600), Span::secs(60)];
+/// Who has not looked for so long stood still, and with him the site's broker, it may be: its subscribers have gone, and are on their way back.
+const STANDSTILL: Span = Span::millis(800);
+/// What comes live within this time before a standstill, and after it, may not have come to all of them: it counts as missed.
+const DOUBTING: [Span; 2] = [Span::millis(500), Span::secs(3)];
+/// Live messages that may wait to be counted as had.
+const LATELY_MAX: usize = 65_536;
 /// What was handed on has surely left after this time.
 const LEAVING: Span = Span::millis(300);
 /// What has come of a stream is forgotten after this time, where everything is had.
@@ -113,12 +120,19 @@ const LOOK_MAX: Span = Span::secs(1);
 struct Steady {
     seen: Time,
     now: Span,
+    /// Until when what comes live counts as missed.
+    doubts_until: Span,
+    /// A standstill has just been noticed.
+    stood_still: bool,
 }
 
 impl Steady {
     fn look(&mut self, now: Time) -> Span {
-        let passed = now.since(self.seen).clamp(Span::ZERO, LOOK_MAX);
-        (self.seen, self.now) = (now, self.now + passed);
+        let passed = now.since(self.seen);
+        (self.seen, self.now) = (now, self.now + passed.clamp(Span::ZERO, LOOK_MAX));
+        if passed >= STANDSTILL {
+            (self.stood_still, self.doubts_until) = (true, self.now + DOUBTING[1]);
+        }
         self.now
     }
 }
@@ -144,6 +158,8 @@ pub struct Asking {
     origins: BTreeMap<Box<str>, Origin>,
     /// What the other keeper is to be told, and when.
     telling: VecDeque<(Span, Progress)>,
+    /// What has come live a moment ago, of which site.
+    lately: VecDeque<(Span, Box<str>, StreamName, u64)>,
     forgot: Span,
 }
 
@@ -175,6 +191,8 @@ struct Source {
     heard: Span,
     since: Span,
     reigns: bool,
+    /// Since when its keeper has kept without a break.
+    began: Time,
     ends: BTreeMap<Box<str>, u64>,
     /// When each log was had up to its end; it is asked at once where that is not so.
     had: BTreeMap<Box<str>, Span>,
@@ -185,7 +203,7 @@ impl Asking {
     pub fn new(settings: AskingSettings, now: Time) -> Asking {
         Asking {
             settings,
-            clock: Steady { seen: now, now: Span::ZERO },
+            clock: Steady { seen: now, now: Span::ZERO, doubts_until: Span::ZERO, stood_still: false },
             acts: None,
             informed: false,
             greeted: None,
@@ -196,6 +214,7 @@ impl Asking {
             idle_since: Span::ZERO,
             origins: BTreeMap::new(),
             telling: VecDeque::new(),
+            lately: VecDeque::new(),
             forgot: Span::ZERO,
         }
     }
@@ -218,6 +237,11 @@ impl Asking {
             gone: origin.gone,
         };
         self.origins.iter().map(|(site, origin)| view(site, origin)).collect()
+    }
+
+    /// Somebody has set the clock: it is `by` further than it would be, or back.
+    pub fn handle_clock_step(&mut self, by: Span) {
+        self.clock.seen = self.clock.seen.moved(by);
     }
 
     /// What is wanted here of other sites, and whether that is all.
@@ -255,10 +279,16 @@ impl Asking {
         if !origin.sources.contains_key(&beat.journal) && origin.sources.len() >= SOURCES_MAX {
             return;
         }
-        let fresh =
-            Source { heard: now, since: now, reigns: false, ends: BTreeMap::new(), had: BTreeMap::new() };
+        let fresh = Source {
+            heard: now,
+            since: now,
+            reigns: false,
+            began: beat.began,
+            ends: BTreeMap::new(),
+            had: BTreeMap::new(),
+        };
         let source = origin.sources.entry(beat.journal).or_insert(fresh);
-        (source.heard, source.reigns) = (now, beat.reigns);
+        (source.heard, source.reigns, source.began) = (now, beat.reigns, beat.began);
         source.ends = beat.logs.into_iter().take(LOGS_MAX).map(|log| (log.log, log.end)).collect();
         let ends = &source.ends;
         source.had.retain(|log, _| ends.contains_key(log));
@@ -273,9 +303,31 @@ impl Asking {
         seq: u64,
     ) {
         let now = self.clock.look(now);
-        let Some(origin) = self.origins.get_mut(site) else { return };
+        if std::mem::take(&mut self.clock.stood_still) {
+            self.lately.clear();
+        }
+        if now < self.clock.doubts_until && !Mutant::TrustLive.is_on() || !self.origins.contains_key(site) {
+            return;
+        }
         let own = publisher.strip_suffix(site).and_then(|name| name.strip_suffix('@')).unwrap_or(publisher);
-        origin.seen.insert(now, (topic, own, life), (seq, seq));
+        self.lately.push_back((now, site.into(), StreamName::new(topic, own, life), seq));
+        if self.lately.len() > LATELY_MAX {
+            self.count_live(now);
+        }
+    }
+
+    /// What came live a while ago is had, unless this keeper stood still since.
+    fn count_live(&mut self, now: Span) {
+        if std::mem::take(&mut self.clock.stood_still) {
+            self.lately.clear();
+        }
+        let is_full = self.lately.len() > LATELY_MAX;
+        while let Some((_, site, name, seq)) =
+            self.lately.pop_front_if(|(at, ..)| is_full || now - *at >= DOUBTING[0])
+        {
+            let Some(origin) = self.origins.get_mut(&site) else { continue };
+            origin.seen.insert(now, (&name.topic, &name.publisher, name.life), (seq, seq));
+        }
     }
 
     /// An answer has come. `created`: when it was sent, by the clock here.
@@ -327,6 +379,7 @@ impl Asking {
     /// Does what is due: to be called ten times in a second.
     pub fn tick(&mut self, now: Time, hands: &mut impl Hands) {
         let steady = self.clock.look(now);
+        self.count_live(steady);
         for origin in self.origins.values_mut() {
             origin.leave_silent(steady);
         }
@@ -347,7 +400,8 @@ impl Asking {
             return;
         }
         if self.wanted.is_empty() {
-            if steady - self.idle_since > HOLDING || Mutant::RestAtOnce.is_on() {
+            let holding = HOLDING[usize::from(self.idle_since > Span::ZERO)];
+            if steady - self.idle_since > holding || Mutant::RestAtOnce.is_on() {
                 self.pass_over_everything(hands);
             }
             return;

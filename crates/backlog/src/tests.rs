@@ -125,7 +125,12 @@ struct World {
     leaving: VecDeque<(Time, (Message, u64, u64))>,
     next: BTreeMap<String, (u64, u64, Time)>,
     published: BTreeSet<Message>,
-    live: BTreeSet<Message>,
+    /// What came live, and when.
+    live: BTreeMap<Message, Time>,
+    /// The receiving site stands still.
+    stands_still: bool,
+    /// When whoever subscribes there is back, and until when what comes live may come again.
+    doubtful: Vec<(Time, Time, Time)>,
     /// By the numbers under which it came.
     missed: BTreeMap<(String, u64, u64), Message>,
     wrong: Vec<String>,
@@ -160,7 +165,9 @@ impl World {
             leaving: VecDeque::new(),
             next: BTreeMap::new(),
             published: BTreeSet::new(),
-            live: BTreeSet::new(),
+            live: BTreeMap::new(),
+            stands_still: false,
+            doubtful: Vec::new(),
             missed: BTreeMap::new(),
             wrong: Vec::new(),
             story: Vec::new(),
@@ -253,20 +260,20 @@ impl World {
         self.now = self.now + STEP;
         self.tick += 1;
         self.publish();
-        for direction in 0..2 {
+        for direction in 0..2 - usize::from(self.stands_still) {
             while self.under_way[direction].front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, word) = self.under_way[direction].pop_front().unwrap();
                 self.arrive(word);
             }
         }
-        while self.leaving.front().is_some_and(|(at, _)| *at <= self.now) {
+        while !self.stands_still && self.leaving.front().is_some_and(|(at, _)| *at <= self.now) {
             let (_, (message, life, seq)) = self.leaving.pop_front().unwrap();
             self.come(&message, life, seq);
         }
         for index in 0..self.journals.len() {
             self.serve(index);
         }
-        if self.tick.is_multiple_of(5) {
+        if self.tick.is_multiple_of(5) && !self.stands_still {
             (0..2).for_each(|index| self.with(index, |asking, now, did| asking.tick(now, did)));
         }
     }
@@ -291,7 +298,7 @@ impl World {
         });
         journal.answering = answering;
         let logs = vec![LogEnd { log: LOG.into(), end: journal.ends[0].1 }];
-        let beat = Beat { journal: journal.number, reigns: index == 0, logs };
+        let beat = Beat { journal: journal.number, reigns: index == 0, began: Time(index as u64), logs };
         parts.into_iter().for_each(|part| self.send(1, Word::Part(part, now)));
         if beats {
             self.send(1, Word::Beat(beat));
@@ -321,11 +328,31 @@ impl World {
             }
         }
         if let Word::Live(message) = word {
-            if self.missed.values().any(|missed| *missed == message) {
+            if self.missed.values().any(|missed| *missed == message) && !self.is_doubtful(self.now) {
                 self.wrong.push(format!("live after it was handed on: {message:?}"));
             }
-            self.live.insert(message);
+            // Who subscribes is not back yet after a standstill.
+            let is_away = self.doubtful.iter().any(|(from, back, _)| (*from..*back).contains(&self.now));
+            if !is_away {
+                self.live.insert(message, self.now);
+            }
         }
+    }
+
+    /// Whether a message that came live may come again: it did so just before a standstill, or after it.
+    fn is_doubtful(&self, at: Time) -> bool {
+        self.doubtful.iter().any(|(from, _, to)| (*from - Span::secs(1)..*to).contains(&at))
+    }
+
+    /// The receiving site stands still for a while; who subscribes there goes away meanwhile, and what was under way to him is lost.
+    fn stand_still(&mut self) {
+        let begin = self.now;
+        self.live.retain(|_, at| *at < begin - Span::millis(200));
+        self.stands_still = true;
+        let span = Span::millis(self.random.i64(1_000..7_000));
+        self.run_for(span);
+        self.stands_still = false;
+        self.doubtful.push((begin, self.now + Span::secs(1), self.now + Span::secs(6)));
     }
 
     /// What was missed has come to who wants it.
@@ -337,7 +364,8 @@ impl World {
             Some(before) => self.wrong.push(format!("{before:?} and {message:?} have one number")),
             None => {
                 let others = self.missed.values().filter(|other| *other == message).count();
-                if others > 1 || self.live.contains(message) {
+                let live = self.live.get(message);
+                if others > 1 || live.is_some_and(|at| !self.is_doubtful(*at)) {
                     self.wrong.push(format!("{}: twice: {message:?}", self.tick));
                 }
                 if !message.topic.ends_with('x') {
@@ -385,7 +413,7 @@ impl World {
 
     /// Something happens.
     fn befall(&mut self) {
-        let what = self.random.u32(0..10);
+        let what = self.random.u32(0..11);
         self.story.push(format!("{}: {what}", self.tick));
         match what {
             0 | 1 => self.way_is_up = !self.way_is_up,
@@ -415,10 +443,15 @@ impl World {
                 (0..more).for_each(|_| self.step());
                 self.fail_over(true);
             }
+            9 => self.stand_still(),
             _ => {
                 let ahead = Span::secs(self.random.i64(1..500));
-                // Somebody sets the clock of the receiving site, and back.
+                // Somebody sets all clocks.
                 self.now = self.now + ahead;
+                for (_, back, to) in &mut self.doubtful {
+                    (*back, *to) = (*back + ahead, *to + ahead);
+                }
+                self.keepers.iter_mut().for_each(|keeper| keeper.asking.handle_clock_step(ahead));
             }
         }
     }
@@ -431,7 +464,7 @@ fn play(seed: u64) -> Vec<String> {
     world.run_for(Span::secs(6));
     // What was published before the first beat is nobody's.
     world.published.clear();
-    let calm: BTreeSet<Message> = world.live.clone();
+    let calm: BTreeSet<Message> = world.live.keys().cloned().collect();
     for _ in 0..world.random.u32(1..8) {
         world.befall();
         let span = Span::millis(world.random.i64(100..12_000));
@@ -452,7 +485,7 @@ fn play(seed: u64) -> Vec<String> {
         let (life, next) = newest[message.topic.as_str()];
         // The last ones are still on their way.
         let is_new = message.life == life && message.seq + 3 >= next;
-        if !is_new && !world.live.contains(message) && !missed.contains(message) {
+        if !is_new && !world.live.contains_key(message) && !missed.contains(message) {
             wrong.push(format!("missing: {message:?}"));
         }
     }
@@ -486,6 +519,7 @@ fn every_mutant_is_noticed() {
         (Mutant::ForgetGaps, 177),
         (Mutant::NumberAnew, 48),
         (Mutant::RestAtOnce, 157),
+        (Mutant::TrustLive, 0),
     ] {
         Mutant::switch(Some(mutant));
         let noticed = (from..from + 400).find(|seed| !play(*seed).is_empty());
@@ -503,7 +537,9 @@ fn what_another_site_says_may_be_anything() {
     let mut did = Did::default();
     asking.act(Time(1), true, &mut did);
     let list = Part::encode_list(1, 0, 9, &vec![(crate::StreamName::new("plant/1/x", "p", 1), vec![(0, 9)])]);
-    let beat = Beat { journal: 1, reigns: true, logs: vec![LogEnd { log: LOG.into(), end: 9 }] }.encode();
+    let beat =
+        Beat { journal: 1, reigns: true, began: Time(1), logs: vec![LogEnd { log: LOG.into(), end: 9 }] }
+            .encode();
     let words = [list, beat, Part::encode_items(1, 0, true, Time(1), b"xx"), Progress::Hello.encode()];
     for _ in 0..20_000 {
         let mut bytes = words[random.usize(0..words.len())].clone();

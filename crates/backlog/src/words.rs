@@ -63,6 +63,8 @@ pub struct Beat {
     pub journal: u64,
     /// Whether its broker reigns.
     pub reigns: bool,
+    /// Since when it has kept without a break, by its own clock.
+    pub began: Time,
     /// Its logs.
     pub logs: Vec<LogEnd>,
 }
@@ -83,6 +85,8 @@ pub enum Want {
     List {
         /// From where on.
         from: From,
+        /// Up to this position: what stands behind it may still be on its ordinary way.
+        up_to: u64,
         /// The topics.
         filters: Vec<Box<str>>,
     },
@@ -272,7 +276,7 @@ impl Beat {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         encode(|to| {
-            to.u64(self.journal)?.bool(self.reigns)?.array(self.logs.len() as u64)?;
+            to.u64(self.journal)?.bool(self.reigns)?.u64(self.began.0)?.array(self.logs.len() as u64)?;
             for LogEnd { log, end } in &self.logs {
                 to.str(log)?.u64(*end)?;
             }
@@ -283,10 +287,10 @@ impl Beat {
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Read<Beat> {
         let from = &mut Decoder::new(bytes);
-        let (journal, reigns) = (from.u64()?, from.bool()?);
+        let (journal, reigns, began) = (from.u64()?, from.bool()?, Time(from.u64()?));
         let logs = count(from, LOGS_MAX, "logs")?;
         let logs = (0..logs).map(|_| Ok(LogEnd { log: text(from)?, end: from.u64()? }));
-        Ok(Beat { journal, reigns, logs: logs.collect::<Read<_>>()? })
+        Ok(Beat { journal, reigns, began, logs: logs.collect::<Read<_>>()? })
     }
 }
 
@@ -296,12 +300,12 @@ impl Ask {
         encode(|to| {
             to.u64(self.number)?.u64(self.journal)?.str(&self.log)?;
             match &self.want {
-                Want::List { from, filters } => {
+                Want::List { from, up_to, filters } => {
                     match from {
                         From::After(position) => to.u8(0)?.u64(*position)?,
                         From::Younger(span) => to.u8(1)?.i64(span.0)?,
                     };
-                    to.array(filters.len() as u64)?;
+                    to.u64(*up_to)?.array(filters.len() as u64)?;
                     for filter in filters {
                         to.str(filter)?;
                     }
@@ -324,9 +328,10 @@ impl Ask {
             kind @ 0..=1 => {
                 let begin =
                     if kind == 0 { From::After(from.u64()?) } else { From::Younger(Span(from.i64()?)) };
+                let up_to = from.u64()?;
                 let filters = count(from, FILTERS_MAX, "filters")?;
                 let filters = (0..filters).map(|_| text(from)).collect::<Read<_>>()?;
-                Want::List { from: begin, filters }
+                Want::List { from: begin, up_to, filters }
             }
             _ => return Err(WordError::Unknown),
         };

@@ -87,6 +87,7 @@ fn what_was_published_while_the_router_was_away_comes_once() {
             let primary = south.wait_for_protection();
             south.kill(primary);
             south.wait_for_reign(1 - primary);
+            south.restart(primary);
         }
         advance("live messages", 50);
     }
@@ -102,7 +103,7 @@ fn what_was_published_while_the_router_was_away_comes_once() {
 }
 
 #[test]
-fn what_is_kept_wants_a_journal_and_that_is_said() {
+fn what_is_kept_wants_a_journal_and_the_broker_runs_without() {
     let topic = "[[topic]]\nfilter = \"kept/#\"\nperiod = \"1s\"\nkeep = \"1h\"\n";
     Site::new(topic).run(&["config", "show"]).must(2, &["`kept/#` is to be kept", "site.journal"]);
     let site = "[site]\nname = \"n\"\n[routers.r1]\naddress = \"127.0.0.1:1\"\n";
@@ -110,5 +111,12 @@ fn what_is_kept_wants_a_journal_and_that_is_said() {
     let journal = site.replace("[routers", "journal = \"/proc/none\"\n[routers");
     let site = Site::new(&format!("{journal}{topic}"));
     site.run(&["config", "show"]).must(0, &["/proc/none"]);
-    site.run(&["broker", "a"]).must(2, &["site.journal /proc/none/a", "cannot make the folder"]);
+    // What is live goes on.
+    let broker = site.start(0);
+    wait_until("the reign", || broker.log().contains("this broker is primary"));
+    let log = broker.log();
+    assert!(
+        log.contains("nothing is kept until this broker is started again: site.journal /proc/none/a"),
+        "{log}"
+    );
 }

@@ -146,7 +146,10 @@ impl Understanding {
             .collect();
         let has_journal = config.site.as_ref().is_some_and(|site| site.journal.is_some());
         let source = self.place_of(&keys::SITE_JOURNAL);
-        if let Some(filter) = kept.first().filter(|_| !has_journal) {
+        // A folder that is none has been told.
+        let path = keys::SITE_JOURNAL.path();
+        let is_bad = self.layers.values.contains_key(path) && !self.values.contains_key(path);
+        if let Some(filter) = kept.first().filter(|_| !has_journal && !is_bad) {
             let message = format!("`{filter}` is to be kept, and the site has no journal");
             let remedy = "give site.name, and a folder: site.journal = \"/var/lib/verge/journal\"";
             self.problem(&source, message, remedy.to_owned());

@@ -206,6 +206,8 @@ pub enum Mutant {
     ForgetGaps,
     /// A keeper that goes on numbers what was missed from the beginning.
     NumberAnew,
+    /// What comes live counts as had although the site stood still just before.
+    TrustLive,
     /// Places move as soon as nobody wants anything.
     RestAtOnce,
 }

@@ -269,6 +269,11 @@ impl Endpoint {
         self.primary.is_some()
     }
 
+    /// The time between two attempts to connect is another one from now on.
+    pub fn retry_every(&mut self, retry: Span) {
+        self.settings.retry = retry;
+    }
+
     /// The connection to the primary, for whoever asks how much waits on it.
     pub fn connection(&self) -> Option<LinkId> {
         self.primary_link().map(|(_, link)| link)

@@ -84,6 +84,8 @@ const FILTERS_MAX: usize = 16_384;
 const PEERS_PER_END: u8 = 2 * endpoint::BROKERS_MAX as u8;
 /// Between two looks at what is due.
 const TICK: Span = Span::millis(100);
+/// Between two attempts to connect until there is a primary for the first time.
+const HURRY: Span = Span::millis(2);
 /// What is wanted as backlog is subscribed below this.
 const BACKLOG: &str = "$backlog/";
 
@@ -183,6 +185,7 @@ pub struct Keeper<F: Files, R> {
     /// What had been told of each site: messages, and what was gone.
     told: BTreeMap<Box<str>, (u64, u64)>,
     next_tick: Time,
+    began: Time,
     has_begun: bool,
 }
 
@@ -192,8 +195,10 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         let mut keeping = Keeping::new(&mut journal, &settings);
         let mut asking = Asking::new(AskingSettings { history: settings.history, began: now }, now);
         keeping.restore(&journal, &mut asking);
-        let (tap, talk) =
+        let (mut tap, talk) =
             (Endpoint::new(settings.tap.clone(), now), Endpoint::new(settings.talk.clone(), now));
+        // Publishers send again what they retain as soon as a broker is there. The keeper is to be there before them.
+        tap.retry_every(HURRY);
         Keeper {
             answering: Answering::new(settings.rate),
             settings,
@@ -214,6 +219,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
             why: String::new(),
             told: BTreeMap::new(),
             next_tick: now,
+            began: now,
             has_begun: false,
         }
     }
@@ -315,6 +321,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         match event {
             Event::Reigning(Reigning::Primary { broker, relayed, .. }) if side == Side::Tap => {
                 self.why.clear();
+                self.tap.retry_every(self.settings.tap.retry);
                 self.wishes.ask();
                 self.acts = broker == self.settings.beside && !relayed;
                 let acts = self.acts;
@@ -470,6 +477,11 @@ impl<F: Files, R: KeeperReporter> Node for Keeper<F, R> {
 
     fn run(&mut self, _now: Time, _net: &mut impl Effects) -> bool {
         false
+    }
+
+    fn handle_clock_step(&mut self, _now: Time, by: Span) {
+        self.asking.handle_clock_step(by);
+        self.next_tick = self.next_tick.moved(by);
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {

@@ -238,7 +238,7 @@ pub const SITE_METRICS: &[SiteMetric] = &[
         "verge_backlog_gone_messages_total",
         Kind::Counter,
         Figure::Missed(|missed| missed.gone),
-        "Messages of a site that were missed, and were there no more when they were asked for.",
+        "Messages of a site that were missed, listed, and there no more when they were to be sent. What was given up before is counted where it was published (`verge_journal_given_up_total`).",
     ),
     metric(
         "verge_backlog_given_messages_total",

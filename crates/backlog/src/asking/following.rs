@@ -87,6 +87,19 @@ impl Asking {
                 hands.tell(&had(site, Vec::new(), some.to_vec()));
             }
         }
+        // What came a moment ago the other one has not seen.
+        for site in self.origins.keys() {
+            let of = self.lately.iter().filter(|(_, from, ..)| from == site);
+            let had = of.map(|(.., stream, seq)| Told {
+                stream: stream.clone(),
+                had: vec![(*seq, *seq)],
+                numbered: (0, 0),
+            });
+            for streams in had.collect::<Vec<_>>().chunks(STREAMS_MAX / 4) {
+                let (origin, streams) = (site.clone(), streams.to_vec());
+                hands.tell(&Progress::Had { origin, streams, places: Vec::new(), all: false });
+            }
+        }
         let (origin, streams, places) = (Box::from(""), Vec::new(), Vec::new());
         hands.tell(&Progress::Had { origin, streams, places, all: true });
     }

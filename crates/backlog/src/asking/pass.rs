@@ -37,6 +37,9 @@ struct Log<'a> {
     place: Option<u64>,
 }
 
+/// So many bits of a position count since the journal was opened.
+const OPENING_BITS: u32 = 40;
+const OPENING: u64 = (1 << OPENING_BITS) - 1;
 /// A list comes within this time, and so does the next part of an answer; otherwise it is asked again.
 const PATIENCE: Span = Span::secs(6);
 /// So often, before another log has its turn.
@@ -73,7 +76,10 @@ impl Origin {
     pub(super) fn left(&self) -> u64 {
         let mut left: BTreeMap<u64, u64> = BTreeMap::new();
         for Log { journal, end, place, .. } in self.logs() {
-            *left.entry(journal).or_default() += place.map_or(0, |place| end.saturating_sub(place));
+            let between = place.map_or(0, |place| end.saturating_sub(place));
+            // A journal that was opened anew since has begun to count from there on.
+            *left.entry(journal).or_default() +=
+                if between >> OPENING_BITS == 0 { between } else { end & OPENING };
         }
         left.into_values().max().unwrap_or(0)
     }
@@ -116,13 +122,13 @@ impl Origin {
             let waits = source.had.get(log).is_some_and(|had| now - *had < EVERY);
             now - source.since >= LISTENING && !waits && place.is_none_or(|place| place < end)
         };
-        // The journal whose broker reigns has most, as a rule.
-        let next = self.logs().filter(due).max_by_key(|known| known.source.reigns);
-        let Some(Log { journal, log, place, .. }) = next else { return };
+        // Who has kept for longest has most, and gives it in order.
+        let next = self.logs().filter(due).min_by_key(|known| (known.source.began, !known.source.reigns));
+        let Some(Log { journal, log, end, place, .. }) = next else { return };
         let log: Box<str> = log.into();
         *number += 1;
         let from = place.map_or(From::Younger(history), From::After);
-        let want = Want::List { from, filters: filters.to_vec() };
+        let want = Want::List { from, up_to: end, filters: filters.to_vec() };
         hands.ask(site, &Ask { number: *number, journal, log: log.clone(), want });
         let (stage, tries, moved) = (Stage::List, 0, None);
         self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved });

@@ -123,7 +123,8 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         self.talking.next_beat = Some(now + BEAT_EVERY);
         let logs = self.keeping.settled(now);
         if !logs.is_empty() {
-            let beat = Beat { journal: self.keeping.identity, reigns: self.acts, logs };
+            let (journal, began) = (self.keeping.identity, self.began);
+            let beat = Beat { journal, reigns: self.acts, began, logs };
             self.talking.say(now, BEAT, &beat.encode(), &mut self.talk, net);
         }
     }

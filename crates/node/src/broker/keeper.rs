@@ -10,6 +10,7 @@ use engine::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView, Kep
 use host::{Driver, Helpers, JournalFiles, JournalSync, now, random_number};
 use journal::{Event, Journal, State};
 use report::{GivenReport, KeeperReport, MissedReport};
+use std::path::PathBuf;
 
 type Own = Keeper<JournalFiles, Told>;
 
@@ -23,7 +24,17 @@ pub fn start(
     let Some(site) = &config.site else { return Ok(None) };
     let Some(like) = &site.journal else { return Ok(None) };
     let folder = like.folder.join(&own.name);
-    let journal = open(&folder, like)?;
+    let journal = match open(&folder, like) {
+        Ok(journal) => journal,
+        Err(Trouble(why)) => {
+            // What is live goes on.
+            lines.warn(&format!(
+                "site {}: nothing is kept until this broker is started again: {why}",
+                site.name
+            ));
+            return Ok(Some(Picture::of(without(why, like.bytes_max))));
+        }
+    };
     lines.say(&format!("site {}: its journal is {}", site.name, folder.display()));
     if let Some(plan) = planner::keeping(config).filter(|plan| !plan.kept) {
         lines.say(&format!(
@@ -46,8 +57,8 @@ pub fn start(
         Ok(())
     })?;
     let (picture, painter) = Picture::new();
-    let bytes_max = like.bytes_max;
-    helpers.hire("keeper", move || run(driver, &orders, &synced, painter, bytes_max))?;
+    let shown = Shown { bytes_max: like.bytes_max, folder, is_gone: false, lines: lines.clone() };
+    helpers.hire("keeper", move || run(driver, &orders, &synced, painter, shown))?;
     Ok(Some(picture))
 }
 
@@ -80,7 +91,7 @@ fn run(
     orders: &Sender<JournalSync>,
     synced: &Receiver<(u64, Result<(), String>)>,
     mut painter: Painter<KeeperReport>,
-    bytes_max: u64,
+    mut shown: Shown,
 ) -> Result<(), String> {
     let mut ready = Vec::new();
     loop {
@@ -97,7 +108,7 @@ fn run(
                 }
             }
         });
-        painter.draw(now(), || report_of(driver.node().view(), bytes_max));
+        painter.draw(now(), || shown.report(driver.node().view()));
     }
 }
 
@@ -108,6 +119,47 @@ fn sync(orders: &Receiver<JournalSync>, done: &Sender<(u64, Result<(), String>)>
             return;
         }
         ring();
+    }
+}
+
+/// How a keeper is shown.
+struct Shown {
+    bytes_max: u64,
+    folder: PathBuf,
+    /// Somebody has removed the folder.
+    is_gone: bool,
+    lines: Lines,
+}
+
+impl Shown {
+    fn report(&mut self, view: KeeperView) -> KeeperReport {
+        let mut report = report_of(view, self.bytes_max);
+        let was_gone = std::mem::replace(&mut self.is_gone, !self.folder.exists());
+        if self.is_gone && report.trouble.is_empty() {
+            report.trouble = format!(
+                "its folder {} has been removed while the broker runs: what is kept is gone when it ends. Start it again",
+                self.folder.display()
+            );
+            if !was_gone {
+                self.lines.warn(&format!("the journal: {}", report.trouble));
+            }
+        }
+        report
+    }
+}
+
+/// What is shown where there is no journal although there should be one.
+fn without(trouble: String, bytes_max: u64) -> KeeperReport {
+    KeeperReport {
+        asks: false,
+        trouble,
+        bytes: 0,
+        bytes_max,
+        kept: 0,
+        not_kept: 0,
+        given_up: 0,
+        missed: Vec::new(),
+        given: Vec::new(),
     }
 }
 

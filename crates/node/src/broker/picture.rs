@@ -28,6 +28,11 @@ impl<T: Clone> Picture<T> {
         (picture.clone(), Painter { picture, drawn: Time::ZERO })
     }
 
+    /// One that stays as it is.
+    pub fn of(drawn: T) -> Picture<T> {
+        Picture(Arc::new(Mutex::new(Some(drawn))))
+    }
+
     /// It; `None`: it has not been drawn yet.
     pub fn look(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

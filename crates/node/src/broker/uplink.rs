@@ -72,7 +72,7 @@ pub fn start(
     if site.is_lonely() {
         let name = &site.routers[0].name;
         lines.say(&format!(
-            "note: the router {name} is the only one, and alone: what it misses while it is away is kept only as far as uplink.retain goes, whatever \
+            "note: the router {name} is the only one, and alone: what it misses while it is away comes live afterwards only as far as uplink.retain goes, whatever \
              contracts say. Give it a partner, or the sites another router"
         ));
     }
