@@ -2,7 +2,7 @@
 #![no_main]
 
 use backlog::{
-    Answering, Ask, Asking, AskingSettings, Beat, HandedOn, Hands, Item, Kept, Logs, Part, Place, Progress, Want,
+    Answering, Ask, Asking, AskingSettings, Beat, Handed, HandedOn, Hands, Item, Kept, Logs, Looked, Part, Place, Progress, Want,
 };
 use contract::{Span, Time};
 use libfuzzer_sys::fuzz_target;
@@ -19,19 +19,19 @@ impl Hands for Doing {
         self.asked = Some(ask.clone());
     }
 
-    fn hand_on(&mut self, message: &HandedOn<'_>) -> bool {
+    fn hand_on(&mut self, message: &HandedOn<'_>) -> Handed {
         let Some(Ask { want: Want::Give { missing, .. }, .. }) = &self.asked else { panic!("nothing was asked for") };
         let item = &message.item;
         let is_of = |(first, last): &(u64, u64)| (*first..=*last).contains(&item.seq);
         assert!(missing.iter().any(|(name, ranges)| *name.topic == *item.topic && ranges.iter().any(is_of)));
         assert!(item.topic.starts_with("a/"));
-        true
+        Handed::On
     }
 
     fn remember(&mut self, _place: &Place<'_>) {}
 
-    fn tell(&mut self, progress: &Progress) {
-        Progress::decode(&progress.encode()).expect("what was encoded");
+    fn tell(&mut self, progress: &Progress) -> bool {
+        Progress::decode(&progress.encode()).is_ok()
     }
 }
 
@@ -43,15 +43,21 @@ impl Logs for Few {
         0
     }
 
-    fn read(&mut self, _log: &str, after: u64, items: usize, each: &mut dyn FnMut(&Kept<'_>) -> bool) -> u64 {
+    fn read(
+        &mut self,
+        _log: &str,
+        after: u64,
+        items: usize,
+        each: &mut dyn FnMut(&Kept<'_>) -> bool,
+    ) -> Looked {
         for position in (1..=20).filter(|position| *position > after).take(items) {
             let created = Time(position);
             let item = Item { topic: "a/b", publisher: "p", life: 1, seq: position, created, payload: b"x" };
             if !each(&Kept { position, item }) {
-                return position;
+                return Looked { to: position, is_end: false };
             }
         }
-        after.max(20)
+        Looked { to: after.max(20), is_end: true }
     }
 }
 

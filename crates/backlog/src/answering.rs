@@ -17,22 +17,38 @@ pub struct Kept<'a> {
     pub item: Item<'a>,
 }
 
+/// How far a log has been read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Looked {
+    /// Up to here: that of the last message that was given, at least.
+    pub to: u64,
+    /// There is nothing more.
+    pub is_end: bool,
+}
+
 /// The logs of a journal, as they are read.
 pub trait Logs {
     /// The position before the first message of a log that is no older than this.
     fn younger(&mut self, log: &str, span: Span) -> u64;
-    /// Reads on behind a position, so many messages at most, until somebody does not want more. Returns up to where it has looked: that of the last
-    /// message that was given, or the end of the log where there are no more.
-    fn read(&mut self, log: &str, after: u64, items: usize, each: &mut dyn FnMut(&Kept<'_>) -> bool) -> u64;
+    /// Reads on behind a position, so many messages at most, until somebody does not want more.
+    fn read(
+        &mut self,
+        log: &str,
+        after: u64,
+        items: usize,
+        each: &mut dyn FnMut(&Kept<'_>) -> bool,
+    ) -> Looked;
 }
 
 /// Sites whose questions wait; of more, that which asked first is forgotten, and asks again.
 const SITES_MAX: usize = 64;
 /// Messages that are looked at in one go.
 const LOOKED_AT_ONCE: usize = 512;
+/// How often it is looked in one go: who looks keeps messages as well.
+const LOOKS: usize = 16;
 /// Messages of a list, and the bytes of their payloads: so much is given before a place moves.
 const LISTED_MAX: u64 = 8_192;
-const LISTED_BYTES_MAX: usize = 1 << 20;
+const LISTED_BYTES_MAX: usize = 4 << 20;
 /// Bytes of messages in one part of an answer. One message may be longer.
 const PART_BYTES: usize = 16 << 10;
 /// What a part costs beside its messages.
@@ -112,7 +128,7 @@ impl Answering {
     pub fn work(&mut self, now: Time, logs: &mut impl Logs, send: &mut dyn FnMut(&str, &[u8]) -> bool) {
         self.refill(now);
         // Each in its turn, a part at a time.
-        for _ in 0..2 * SITES_MAX {
+        for _ in 0..LOOKS {
             if self.credit <= 0 || self.answers.is_empty() {
                 return;
             }
@@ -162,23 +178,19 @@ impl Answer {
         let log = &*self.ask.log;
         let begin = match from {
             From::After(position) => position,
-            From::Younger(span) => match self.at {
-                Some(_) => 0,
-                None => logs.younger(log, span),
-            },
+            From::Younger(span) => logs.younger(log, span),
         };
         if self.at.is_none() {
             self.ask.want = Want::List { from: From::After(begin), up_to, filters: Vec::new() };
         }
         let at = self.at.unwrap_or(begin);
         let (streams, filters, listed) = (&mut self.streams, &self.filters, &mut self.listed);
-        let (mut looked, mut is_full, mut is_past) = (0, false, false);
-        let looked_to = logs.read(log, at, LOOKED_AT_ONCE, &mut |kept| {
+        let (mut is_full, mut is_past) = (false, false);
+        let looked = logs.read(log, at, LOOKED_AT_ONCE, &mut |kept| {
             is_past = kept.position > up_to;
             if is_past {
                 return false;
             }
-            looked += 1;
             let item = &kept.item;
             if !filters.iter().any(|filter| filter.matches(item.topic)) {
                 return true;
@@ -197,9 +209,9 @@ impl Answer {
                 || listed.0 >= RANGES_MAX as u64 && streams.values().map(Ranges::len).sum::<usize>() >= RANGES_MAX;
             !is_full
         });
-        let looked_to = if is_past { up_to } else { looked_to };
+        let looked_to = if is_past { up_to } else { looked.to };
         self.at = Some(looked_to);
-        if !is_full && !is_past && looked >= LOOKED_AT_ONCE {
+        if !is_full && !is_past && !looked.is_end && looked_to < up_to {
             return (None, Traffic::default(), false);
         }
         let streams = std::mem::take(&mut self.streams);
@@ -216,16 +228,15 @@ impl Answer {
         logs: &mut impl Logs,
     ) -> (Option<Vec<u8>>, Traffic, bool) {
         let at = self.at.unwrap_or(after);
-        let (mut body, mut count, mut looked) = (Vec::new(), Traffic::default(), 0);
+        let (mut body, mut count) = (Vec::new(), Traffic::default());
         let (mut is_past, mut is_full) = (false, false);
         let missing = &self.missing;
         let mut name = StreamName::new("", "", 0);
-        let looked_to = logs.read(&self.ask.log, at, LOOKED_AT_ONCE, &mut |kept| {
+        let looked = logs.read(&self.ask.log, at, LOOKED_AT_ONCE, &mut |kept| {
             if kept.position > up_to {
                 is_past = true;
                 return false;
             }
-            looked += 1;
             let item = &kept.item;
             if *name.topic != *item.topic || *name.publisher != *item.publisher || name.life != item.life {
                 name = StreamName::new(item.topic, item.publisher, item.life);
@@ -238,8 +249,8 @@ impl Answer {
             is_full = body.len() >= PART_BYTES;
             !is_full
         });
-        self.at = Some(looked_to);
-        let done = is_past || !is_full && looked < LOOKED_AT_ONCE || looked_to >= up_to;
+        self.at = Some(looked.to);
+        let done = is_past || looked.is_end || looked.to >= up_to;
         if body.is_empty() && !done {
             return (None, count, false);
         }

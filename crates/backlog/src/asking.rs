@@ -17,7 +17,7 @@ use crate::words::{FILTERS_BYTES_MAX, FILTERS_MAX, LOGS_MAX};
 use crate::{Ask, Beat, Item, Part, Progress, StreamName, Traffic};
 use contract::{Mutant, Span, Time, TopicFilter};
 use pass::Pass;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How a site asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,12 +60,23 @@ pub struct HandedOn<'a> {
 pub trait Hands {
     /// Asks another site.
     fn ask(&mut self, origin: &str, ask: &Ask);
-    /// Hands a message on. `false`: there is no room now.
-    fn hand_on(&mut self, message: &HandedOn<'_>) -> bool;
+    /// Hands a message on.
+    fn hand_on(&mut self, message: &HandedOn<'_>) -> Handed;
     /// A place is to be remembered beyond this process.
     fn remember(&mut self, place: &Place<'_>);
-    /// Tells the other keeper of the site.
-    fn tell(&mut self, progress: &Progress);
+    /// Tells the other keeper of the site. Returns whether that has left.
+    fn tell(&mut self, progress: &Progress) -> bool;
+}
+
+/// What has become of a message that was to be handed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handed {
+    /// It has been.
+    On,
+    /// There is no room now.
+    NoRoom,
+    /// It cannot be, now or later: it is passed over.
+    Never,
 }
 
 /// How it stands with a site.
@@ -83,6 +94,8 @@ pub struct OriginView {
     pub came: Traffic,
     /// Messages that were missed, and are there no more.
     pub gone: u64,
+    /// Whether everything that there was a moment ago has been looked at.
+    pub has_all: bool,
 }
 
 /// Sites that are known; of one more nothing is heard.
@@ -97,6 +110,10 @@ const LISTENING: Span = Span::secs(2);
 const EVERY: Span = Span::secs(10);
 /// So long after somebody has gone nothing new is asked for: mostly he comes back.
 const RESTING: Span = Span::secs(10);
+/// So long after a rest there is another one.
+const RESTING_AGAIN: Span = Span::secs(60);
+/// Filters that are remembered to have gone.
+const GONE_MAX: usize = 1_024;
 /// So long places stay where they are although nobody wants anything: after the beginning, when whoever wants something may take long to begin as well,
 /// and after somebody did.
 const HOLDING: [Span; 2] = [Span::secs(600), Span::secs(60)];
@@ -151,8 +168,10 @@ pub struct Asking {
     wanted: Vec<TopicFilter>,
     /// Whether it is known what is wanted.
     wants_all: bool,
-    /// Filters that are wanted no more, since when.
-    gone: Vec<(Span, TopicFilter)>,
+    /// Filters that are wanted no more since it rests.
+    gone: BTreeSet<Box<str>>,
+    /// Since when it rests, or did last.
+    rested: Option<Span>,
     /// Since when nothing is wanted.
     idle_since: Span,
     origins: BTreeMap<Box<str>, Origin>,
@@ -196,6 +215,8 @@ struct Source {
     ends: BTreeMap<Box<str>, u64>,
     /// When each log was had up to its end; it is asked at once where that is not so.
     had: BTreeMap<Box<str>, Span>,
+    /// When a log was given up, since no answer came.
+    given_up: BTreeMap<Box<str>, Span>,
 }
 
 impl Asking {
@@ -210,7 +231,8 @@ impl Asking {
             number: settings.began.0,
             wanted: Vec::new(),
             wants_all: false,
-            gone: Vec::new(),
+            gone: BTreeSet::new(),
+            rested: None,
             idle_since: Span::ZERO,
             origins: BTreeMap::new(),
             telling: VecDeque::new(),
@@ -235,6 +257,7 @@ impl Asking {
             left: origin.left(),
             came: origin.came,
             gone: origin.gone,
+            has_all: origin.has_all(self.clock.now),
         };
         self.origins.iter().map(|(site, origin)| view(site, origin)).collect()
     }
@@ -247,9 +270,15 @@ impl Asking {
     /// What is wanted here of other sites, and whether that is all.
     pub fn want(&mut self, now: Time, filters: Vec<TopicFilter>, all: bool) {
         let now = self.clock.look(now);
-        let ended = self.wanted.iter().filter(|before| !filters.contains(before)).cloned();
-        self.gone.extend(ended.map(|filter| (now, filter)));
-        self.gone.retain(|(_, gone)| !filters.contains(gone));
+        let texts: BTreeSet<&str> = filters.iter().map(TopicFilter::as_str).collect();
+        let ended: Vec<&str> = self.wanted.iter().map(TopicFilter::as_str).collect();
+        let ended: Vec<&str> = ended.into_iter().filter(|before| !texts.contains(before)).collect();
+        // One who comes and goes all the time does not hold up the others.
+        if !ended.is_empty() && self.rested.is_none_or(|at| now - at >= RESTING_AGAIN) {
+            (self.rested, self.gone) = (Some(now), BTreeSet::new());
+        }
+        self.gone.extend(ended.into_iter().take(GONE_MAX).map(Box::from));
+        self.gone.retain(|gone| !texts.contains(&**gone));
         if !self.wanted.is_empty() || !filters.is_empty() {
             self.idle_since = now;
         }
@@ -286,12 +315,14 @@ impl Asking {
             began: beat.began,
             ends: BTreeMap::new(),
             had: BTreeMap::new(),
+            given_up: BTreeMap::new(),
         };
         let source = origin.sources.entry(beat.journal).or_insert(fresh);
         (source.heard, source.reigns, source.began) = (now, beat.reigns, beat.began);
         source.ends = beat.logs.into_iter().take(LOGS_MAX).map(|log| (log.log, log.end)).collect();
         let ends = &source.ends;
         source.had.retain(|log, _| ends.contains_key(log));
+        source.given_up.retain(|log, _| ends.contains_key(log));
     }
 
     /// A message of another site has come live. `publisher`: as it is called here, with its site.
@@ -321,9 +352,9 @@ impl Asking {
         if std::mem::take(&mut self.clock.stood_still) {
             self.lately.clear();
         }
-        let is_full = self.lately.len() > LATELY_MAX;
-        while let Some((_, site, name, seq)) =
-            self.lately.pop_front_if(|(at, ..)| is_full || now - *at >= DOUBTING[0])
+        while let Some((at, ..)) = self.lately.front()
+            && (self.lately.len() > LATELY_MAX || now - *at >= DOUBTING[0])
+            && let Some((_, site, name, seq)) = self.lately.pop_front()
         {
             let Some(origin) = self.origins.get_mut(&site) else { continue };
             origin.seen.insert(now, (&name.topic, &name.publisher, name.life), (seq, seq));
@@ -353,6 +384,7 @@ impl Asking {
                     origin.ask_for_rest(steady, self.number, site, hands);
                 } else {
                     self.tell_place(steady, site);
+                    self.go_on_with(steady, site, hands);
                 }
             }
             Part::Items(items) => {
@@ -365,7 +397,19 @@ impl Asking {
                 if let Some(told) = told {
                     self.telling.push_back((steady + leaving(), told));
                 }
+                self.go_on_with(steady, site, hands);
             }
+        }
+    }
+
+    /// A pass of a site may have come to its end: the next one begins at once.
+    fn go_on_with(&mut self, now: Span, site: &str, hands: &mut impl Hands) {
+        if self.listens(now) || self.wanted.is_empty() {
+            return;
+        }
+        let filters = self.filters();
+        if let Some(origin) = self.origins.get_mut(site).filter(|origin| origin.has_ended_pass()) {
+            origin.go_on(now, &mut self.number, (site, &filters, self.settings.history), hands);
         }
     }
 
@@ -385,18 +429,16 @@ impl Asking {
         }
         if steady - self.forgot > LISTENING * 5 {
             self.forgot = steady;
-            for origin in self.origins.values_mut().filter(|origin| origin.has_all()) {
+            for origin in self.origins.values_mut().filter(|origin| origin.has_all(steady)) {
                 origin.seen.forget_idle(steady, FORGETTING);
                 origin.numbered.retain(|_, numbered| steady - numbered.at < FORGETTING);
             }
         }
         self.tell_what_left(steady, hands);
-        let Some(since) = self.acts else {
+        if self.acts.is_none() {
             return self.greet(steady, hands);
-        };
-        self.gone.retain(|(at, _)| steady - *at < RESTING);
-        let listens = steady - since < LISTENING || !self.wants_all || !self.gone.is_empty();
-        if listens && !Mutant::RestAtOnce.is_on() {
+        }
+        if self.listens(steady) {
             return;
         }
         if self.wanted.is_empty() {
@@ -412,11 +454,23 @@ impl Asking {
         }
     }
 
+    /// Whether nothing new is asked for now.
+    fn listens(&self, now: Span) -> bool {
+        let has_begun = self.acts.is_some_and(|since| now - since >= LISTENING);
+        let rests = !self.gone.is_empty() && self.rested.is_some_and(|at| now - at < RESTING);
+        (!has_begun || !self.wants_all || rests) && !Mutant::RestAtOnce.is_on()
+    }
+
     /// Nobody wants anything: places stand at the ends.
     fn pass_over_everything(&mut self, hands: &mut impl Hands) {
         for (site, origin) in &mut self.origins {
-            for (journal, log, position) in origin.pass_over() {
-                hands.remember(&Place { origin: site, journal, log: &log, position });
+            let places = origin.pass_over();
+            for (journal, log, position) in &places {
+                let (journal, position) = (*journal, *position);
+                hands.remember(&Place { origin: site, journal, log, position });
+            }
+            for places in places.chunks(LOGS_MAX).map(<[_]>::to_vec) {
+                hands.tell(&Progress::Had { origin: site.clone(), streams: Vec::new(), places, all: false });
             }
         }
     }

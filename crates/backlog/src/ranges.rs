@@ -4,9 +4,6 @@
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ranges(Vec<(u64, u64)>);
 
-/// So many ranges are told apart. Of more, the lowest is forgotten: what was in it may come again, and nothing is missed.
-const RANGES_MAX: usize = 1_024;
-
 impl Ranges {
     /// These ranges, in any order. A range that ends before it begins has nothing.
     pub fn of(ranges: impl IntoIterator<Item = (u64, u64)>) -> Ranges {
@@ -33,9 +30,22 @@ impl Ranges {
             (low, high) = (low.min(self.0[begin].0), high.max(self.0[end - 1].1));
         }
         self.0.splice(begin..end, [(low, high)]);
-        if self.0.len() > RANGES_MAX {
-            self.0.remove(0);
-        }
+    }
+
+    /// Forgets the lowest ranges, so that there are so many at most.
+    pub(crate) fn keep_highest(&mut self, ranges: usize) {
+        let too_many = self.0.len().saturating_sub(ranges);
+        self.0.drain(..too_many);
+    }
+
+    /// Forgets the highest ranges, so that there are so many at most.
+    pub(crate) fn keep_lowest(&mut self, ranges: usize) {
+        self.0.truncate(ranges);
+    }
+
+    /// How many numbers are in it.
+    pub(crate) fn numbers(&self) -> u64 {
+        self.0.iter().fold(0, |all, (first, last)| all.saturating_add((last - first).saturating_add(1)))
     }
 
     /// What of these numbers is not in it, in order.
@@ -101,7 +111,9 @@ mod tests {
                 && all.len() == 1
                 && all.lacking(u64::MAX - 2, u64::MAX) == [(u64::MAX - 2, u64::MAX - 2)]
         );
-        let many = Ranges::of((0..2_000).map(|number| (2 * number, 2 * number)));
-        assert!(many.len() == RANGES_MAX && many.has(3_998) && !many.has(0));
+        let mut many = Ranges::of((0..2_000).map(|number| (2 * number, 2 * number)));
+        many.keep_highest(1_024);
+        assert!(many.len() == 1_024 && many.has(3_998) && !many.has(0) && many.numbers() == 1_024);
+        assert_eq!(Ranges::of([(0, u64::MAX)]).numbers(), u64::MAX);
     }
 }

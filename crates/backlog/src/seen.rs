@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 /// Streams of which it is known what has come. Of one more nothing is known: what has come live of it may come again as backlog.
 const STREAMS_MAX: usize = 65_536;
 
-/// What has come of a stream, and how what was missed of it is numbered.
+/// Ranges that are told apart of a stream. Of more, the lowest is forgotten: what was in it may come again, and nothing is missed.
+const RANGES_MAX: usize = 1_024;
+
+/// What has come of a stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) had: Ranges,
@@ -18,7 +21,7 @@ pub(crate) struct Stream {
 /// By publisher, and life.
 type Publishers = BTreeMap<Box<str>, BTreeMap<u64, Stream>>;
 
-/// The streams of a site. The names are not built anew for a message that comes.
+/// The streams of a site.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     topics: BTreeMap<Box<str>, Publishers>,
@@ -44,6 +47,7 @@ impl Seen {
         let known = self.topics.get_mut(topic).and_then(|publishers| publishers.get_mut(publisher));
         if let Some(stream) = known.and_then(|lives| lives.get_mut(&life)) {
             stream.had.insert(first, last);
+            stream.had.keep_highest(RANGES_MAX);
             stream.touched = now;
             return;
         }

@@ -3,8 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "VERGE_SEED and VERGE_SEEDS choose other runs")]
 
 use crate::{
-    Answering, Ask, Asking, AskingSettings, Beat, HandedOn, Hands, Item, Kept, LogEnd, Logs, Part, Place,
-    Progress,
+    Answering, Ask, Asking, AskingSettings, Beat, Handed, HandedOn, Hands, Item, Kept, LogEnd, Logs, Looked,
+    Part, Place, Progress,
 };
 use contract::{Mutant, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,7 +40,13 @@ impl Logs for Journal {
         self.items.len() as u64
     }
 
-    fn read(&mut self, log: &str, after: u64, items: usize, each: &mut dyn FnMut(&Kept<'_>) -> bool) -> u64 {
+    fn read(
+        &mut self,
+        log: &str,
+        after: u64,
+        items: usize,
+        each: &mut dyn FnMut(&Kept<'_>) -> bool,
+    ) -> Looked {
         assert_eq!(log, LOG);
         let mut at = after;
         for (message, created) in self.items.iter().skip(after as usize).take(items) {
@@ -59,7 +65,7 @@ impl Logs for Journal {
                 break;
             }
         }
-        at
+        Looked { to: at, is_end: at >= self.items.len() as u64 }
     }
 }
 
@@ -86,7 +92,7 @@ impl Hands for Did {
     fn ask(&mut self, _origin: &str, ask: &Ask) {
         self.asks.push(ask.encode());
     }
-    fn hand_on(&mut self, message: &HandedOn<'_>) -> bool {
+    fn hand_on(&mut self, message: &HandedOn<'_>) -> Handed {
         let item = &message.item;
         let age = self.now.since(message.created);
         if item.payload != item.seq.to_le_bytes() || age < Span::ZERO || age > Span::secs(10_000) {
@@ -94,13 +100,14 @@ impl Hands for Did {
         }
         let what = Message { topic: item.topic.to_owned(), life: item.life, seq: item.seq };
         self.handed.push((what, message.life, message.seq));
-        true
+        Handed::On
     }
     fn remember(&mut self, place: &Place<'_>) {
         self.places.push((place.journal, place.log.to_owned(), place.position));
     }
-    fn tell(&mut self, progress: &Progress) {
+    fn tell(&mut self, progress: &Progress) -> bool {
         self.told.push(progress.encode());
+        true
     }
 }
 
@@ -561,4 +568,68 @@ fn what_another_site_says_may_be_anything() {
         asking.tick(Time(1), &mut did);
     }
     assert!(did.handed.is_empty());
+}
+
+/// A journal alone with a keeper elsewhere, until nothing more is asked for. What was handed on.
+fn converse(items: Vec<(Message, Time)>, live: impl Fn(&Message) -> bool, seconds: u64) -> Vec<Message> {
+    let (answering, mut now) = (Answering::new(1 << 30), Time(1_000_000_000_000));
+    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: now }, now);
+    asking.restore(&Place { origin: "north", journal: 1, log: LOG, position: 0 });
+    asking.want(now, wanted(), true);
+    let mut did = Did::default();
+    asking.act(now, true, &mut did);
+    let end = items.len() as u64;
+    let mut journal = Journal { number: 1, items, ends: VecDeque::new(), answering, up: true };
+    for step in 0..seconds * 10 {
+        now = now + Span::millis(100);
+        did.now = now;
+        let logs = vec![LogEnd { log: LOG.into(), end }];
+        asking.hear_beat(now, "north", Beat { journal: 1, reigns: true, began: Time(1), logs });
+        if step == 0 {
+            for Message { topic, life, seq } in
+                journal.items.iter().map(|(message, _)| message).filter(|it| live(it))
+            {
+                asking.hear_live(now, "north", (topic, "plc@north", *life), *seq);
+            }
+        }
+        asking.tick(now, &mut did);
+        while !did.asks.is_empty() {
+            let asks = std::mem::take(&mut did.asks);
+            asks.iter().for_each(|ask| journal.answering.hear("south", Ask::decode(ask).unwrap()));
+            let mut answering = journal.answering.clone();
+            let mut parts = Vec::new();
+            while !answering.is_idle() {
+                answering.work(now, &mut journal, &mut |_, bytes| {
+                    parts.push(bytes.to_vec());
+                    true
+                });
+            }
+            journal.answering = answering;
+            for part in parts {
+                asking.hear_part(now, "north", &Part::decode(&part).unwrap(), now, &mut did);
+            }
+        }
+    }
+    assert_eq!(did.places.last().map(|place| place.2), Some(end));
+    did.handed.into_iter().map(|(message, ..)| message).collect()
+}
+
+#[test]
+fn what_is_missing_in_very_many_pieces_is_asked_for_in_portions() {
+    let message =
+        |number: u64| Message { topic: format!("plant/{}/x", number % 4), life: 1, seq: number / 4 };
+    let items = (0..7_200).map(|number| (message(number), Time(1_000_000_000_000))).collect();
+    let handed = converse(items, |message| message.seq % 2 == 0, 20);
+    let (once, expected): (BTreeSet<_>, BTreeSet<_>) =
+        (handed.iter().cloned().collect(), (0..7_200).map(message).filter(|it| it.seq % 2 == 1).collect());
+    assert!(once == expected && handed.len() == 3_600, "{} of {}", handed.len(), once.len());
+}
+
+#[test]
+fn thousands_of_streams_that_take_turns_are_all_gone_over() {
+    let message =
+        |number: u64| Message { topic: format!("plant/{}/x", number % 3_000), life: 1, seq: number / 3_000 };
+    let items = (0..9_000).map(|number| (message(number), Time(1_000_000_000_000))).collect();
+    let handed = converse(items, |message| message.seq == 1, 20);
+    assert_eq!(handed.len(), 6_000);
 }

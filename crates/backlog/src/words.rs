@@ -13,11 +13,11 @@ pub(crate) const FILTERS_MAX: usize = 512;
 /// Bytes of these filters.
 pub(crate) const FILTERS_BYTES_MAX: usize = 64 << 10;
 /// Streams in a list.
-pub(crate) const STREAMS_MAX: usize = 256;
+pub(crate) const STREAMS_MAX: usize = 1_024;
 /// Ranges of numbers in a list.
-pub(crate) const RANGES_MAX: usize = 2_048;
+pub(crate) const RANGES_MAX: usize = 4_096;
 /// Bytes that names of streams may take in a list. The last one may be longer.
-pub(crate) const NAMES_BYTES_MAX: usize = 48 << 10;
+pub(crate) const NAMES_BYTES_MAX: usize = 192 << 10;
 /// The longest payload that goes to another site as backlog: a message holds its names as well.
 pub const ITEM_BYTES_MAX: usize = (1 << 20) - (8 << 10);
 

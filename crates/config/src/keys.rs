@@ -194,7 +194,7 @@ keys! {
         UPLINK_TLS: Option<bool> = key("uplink.tls", switch_or_auto(), "\"auto\"", "Whether routers are spoken to over TLS, with tls.certificate and tls.key. auto: where tls.ca is given.");
         UPLINK_LINK: Option<LinkClass> = key("uplink.link", link(), "\"cloud\"", "The link class by which routers reckon the way to this site.");
         UPLINK_RETAIN: u32 = key("uplink.retain", integer(0, 65_536), "0", "How many messages of each stream are retained at least, to be sent again when a router fails. 0: as many as the contract says.");
-        UPLINK_BACKLOG_RATE: u64 = key("uplink.backlog_rate", bytes_within(16 << 10, 1 << 32), "\"1MiB\"", "Bytes in a second that this site sends to others at most of what they missed, so that it holds up nothing live.");
+        UPLINK_BACKLOG_RATE: u64 = key("uplink.backlog_rate", bytes_within(16 << 10, 1 << 32), "\"1MiB\"", "Bytes in a second that each broker of this site sends to others at most of what they missed, so that it holds up nothing live.");
         ROUTERS_ADDRESS: Option<Place> = key("routers.*.address", address(), "", "Where a router is reached: the `clients` of its broker, or `clients_tls` with uplink.tls.");
         ROUTERS_PARTNER: Option<Place> = key("routers.*.partner", address_or_none(), "\"none\"", "The same of the other broker, where the router is a pair.");
         COORDINATION_SERVERS: Vec<Place> = key("coordination.servers", places(), "[]", "The servers of the Apache ZooKeeper ensemble that names the routers, and says which topic goes by which. Empty: routers are those of [routers.*].");

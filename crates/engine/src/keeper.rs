@@ -281,6 +281,8 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         for filter in talking::heard_by(&self.settings.site).iter().filter_map(|topic| topic.parse().ok()) {
             self.talk.subscribe(&filter, &mut out);
         }
+        // What is said first has a topic then.
+        self.talking.publication(talking::PROGRESS, &mut self.talk, net);
     }
 
     /// Has one of the clients do something, and then deals with what has come of it.
@@ -436,7 +438,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         for origin in self.asking.view() {
             let told = self.told.entry(origin.site.clone()).or_default();
             let now = (origin.came.messages, origin.gone);
-            if now != *told && !origin.asks && origin.heard && origin.left <= now.0 - told.0 {
+            if now != *told && !origin.asks && origin.heard && origin.has_all {
                 let (messages, gone) = (now.0 - told.0, now.1 - told.1);
                 *told = now;
                 self.reporter.report(&KeeperNews::Had { site: &origin.site, messages, gone });
@@ -481,6 +483,10 @@ impl<F: Files, R: KeeperReporter> Node for Keeper<F, R> {
 
     fn handle_clock_step(&mut self, _now: Time, by: Span) {
         self.asking.handle_clock_step(by);
+        self.keeping.handle_clock_step(by);
+        self.handing.handle_clock_step(by);
+        self.tap.handle_clock_step(by);
+        self.talk.handle_clock_step(by);
         self.next_tick = self.next_tick.moved(by);
     }
 

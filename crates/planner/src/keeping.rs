@@ -51,8 +51,8 @@ pub fn keeping(config: &Config) -> Option<Keeping> {
     let topics = kept.len() as u64;
     let needs: Vec<u64> = kept.iter().map(|family| needs(family, topics, config, &settings)).collect();
     let segment = u64::from(settings.segment_bytes);
-    let alive: u64 = needs.iter().sum();
-    let needs_bytes = (alive.div_ceil(segment) + MORE_SEGMENTS) * segment;
+    let alive = needs.iter().fold(0, |all: u64, one| all.saturating_add(*one));
+    let needs_bytes = alive.div_ceil(segment).saturating_add(MORE_SEGMENTS).saturating_mul(segment);
     let room = like.bytes_max.saturating_sub(MORE_SEGMENTS * segment);
     let share = if alive > room { room as f64 / alive as f64 } else { 1.0 };
     let family = |(family, needs): (&&TopicFamily, &u64)| {

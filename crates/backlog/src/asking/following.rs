@@ -28,7 +28,7 @@ impl Asking {
             for range in had {
                 origin.seen.insert(steady, (&topic, &publisher, life), range);
             }
-            if numbered.0 > 0 && !Mutant::NumberAnew.is_on() {
+            if numbered.0 > 0 && numbered.1 < u64::MAX && !Mutant::NumberAnew.is_on() {
                 let none = Numbered { life: 0, next: 0, at: steady };
                 let known = origin.numbered.entry((topic, publisher)).or_insert(none);
                 let (life, next) = (known.life, known.next).max(numbered);
@@ -63,6 +63,7 @@ impl Asking {
 
     /// Tells the other keeper all that is known.
     fn tell_everything(&self, hands: &mut impl Hands) {
+        let mut left = true;
         for (site, origin) in &self.origins {
             let had = |origin: &str, streams, places| Progress::Had {
                 origin: origin.into(),
@@ -77,14 +78,14 @@ impl Asking {
                 let had_of = ranges.iter().skip(ranges.len().saturating_sub(RANGES_TOLD)).collect();
                 streams.push(Told { stream, had: had_of, numbered });
                 if streams.len() >= STREAMS_MAX / 4 {
-                    hands.tell(&had(site, std::mem::take(&mut streams), Vec::new()));
+                    left &= hands.tell(&had(site, std::mem::take(&mut streams), Vec::new()));
                 }
             }
-            hands.tell(&had(site, streams, Vec::new()));
+            left &= hands.tell(&had(site, streams, Vec::new()));
             let places: Vec<_> =
                 origin.places.iter().map(|((journal, log), at)| (*journal, log.clone(), *at)).collect();
             for some in places.chunks(LOGS_MAX) {
-                hands.tell(&had(site, Vec::new(), some.to_vec()));
+                left &= hands.tell(&had(site, Vec::new(), some.to_vec()));
             }
         }
         // What came a moment ago the other one has not seen.
@@ -97,10 +98,13 @@ impl Asking {
             });
             for streams in had.collect::<Vec<_>>().chunks(STREAMS_MAX / 4) {
                 let (origin, streams) = (site.clone(), streams.to_vec());
-                hands.tell(&Progress::Had { origin, streams, places: Vec::new(), all: false });
+                left &= hands.tell(&Progress::Had { origin, streams, places: Vec::new(), all: false });
             }
         }
         let (origin, streams, places) = (Box::from(""), Vec::new(), Vec::new());
-        hands.tell(&Progress::Had { origin, streams, places, all: true });
+        // Where something could not be said, the other one asks again.
+        if left {
+            hands.tell(&Progress::Had { origin, streams, places, all: true });
+        }
     }
 }

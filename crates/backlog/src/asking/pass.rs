@@ -1,7 +1,7 @@
 //! One pass over a part of a log elsewhere: a list of what is there, then what is missing of it.
 
-use super::{EVERY, HandedOn, Hands, LISTENING, Numbered, Origin, SILENCE, Source};
-use crate::words::LOGS_MAX;
+use super::{EVERY, Handed, HandedOn, Hands, LISTENING, Numbered, Origin, SILENCE, Source};
+use crate::words::{LOGS_MAX, RANGES_MAX};
 use crate::{Ask, From, Items, Listed, Progress, Ranges, StreamName, Told, Want};
 use contract::{Mutant, Span, Time};
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ pub(super) struct Pass {
     tries: u32,
     /// A place that moved and has not been told.
     moved: Option<u64>,
+    /// More is missing than was asked for.
+    is_partial: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ struct Log<'a> {
     place: Option<u64>,
 }
 
+/// Places in logs of a site.
+const PLACES_MAX: usize = 8 * LOGS_MAX;
 /// So many bits of a position count since the journal was opened.
 const OPENING_BITS: u32 = 40;
 const OPENING: u64 = (1 << OPENING_BITS) - 1;
@@ -51,7 +55,15 @@ impl Origin {
         let places = self.places.len();
         if let Some(place) = self.places.get_mut(&(journal, log.into())) {
             *place = position.max(*place);
-        } else if places < 8 * LOGS_MAX {
+            return;
+        }
+        if places >= PLACES_MAX {
+            // That of a journal which is not there any more.
+            let sources = &self.sources;
+            let dead = self.places.keys().find(|(journal, _)| !sources.contains_key(journal)).cloned();
+            dead.and_then(|dead| self.places.remove(&dead));
+        }
+        if self.places.len() < PLACES_MAX {
             self.places.insert((journal, log.into()), position);
         }
     }
@@ -85,9 +97,15 @@ impl Origin {
     }
 
     /// Whether everything has been looked at a short while ago.
-    pub(super) fn has_all(&self) -> bool {
+    pub(super) fn has_all(&self, now: Span) -> bool {
+        let lately = |had: &Span| now - *had < EVERY + EVERY;
         let mut logs = self.logs();
-        !self.sources.is_empty() && logs.all(|known| known.source.had.contains_key(known.log))
+        !self.sources.is_empty() && logs.all(|known| known.source.had.get(known.log).is_some_and(lately))
+    }
+
+    /// Whether a pass has ended, so that there may be another one.
+    pub(super) fn has_ended_pass(&self) -> bool {
+        self.pass.as_ref().is_some_and(|pass| matches!(pass.stage, Stage::Ended))
     }
 
     /// All places at the ends. Returns those that have moved.
@@ -115,11 +133,18 @@ impl Origin {
                 *number += 1;
                 return self.ask_for_rest(now, *number, site, hands);
             }
+            if !matches!(pass.stage, Stage::Ended) {
+                let (journal, log) = (pass.journal, pass.log.clone());
+                let source = self.sources.get_mut(&journal);
+                source.into_iter().for_each(|source| _ = source.given_up.insert(log.clone(), now));
+            }
             self.pass = None;
         }
         let due = |known: &Log<'_>| {
             let Log { source, log, end, place, .. } = *known;
-            let waits = source.had.get(log).is_some_and(|had| now - *had < EVERY);
+            let lately = |at: &Span| now - *at < EVERY;
+            let waits =
+                source.had.get(log).is_some_and(lately) || source.given_up.get(log).is_some_and(lately);
             now - source.since >= LISTENING && !waits && place.is_none_or(|place| place < end)
         };
         // Who has kept for longest has most, and gives it in order.
@@ -130,8 +155,8 @@ impl Origin {
         let from = place.map_or(From::Younger(history), From::After);
         let want = Want::List { from, up_to: end, filters: filters.to_vec() };
         hands.ask(site, &Ask { number: *number, journal, log: log.clone(), want });
-        let (stage, tries, moved) = (Stage::List, 0, None);
-        self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved });
+        let (stage, tries, moved, is_partial) = (Stage::List, 0, None, false);
+        self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved, is_partial });
     }
 
     /// A list has come. Returns whether something of it is missing, which is to be asked for.
@@ -148,10 +173,15 @@ impl Origin {
             return false;
         }
         (pass.heard, pass.tries) = (now, 0);
-        let mut missing = BTreeMap::new();
+        let (mut missing, mut asked) = (BTreeMap::new(), 0);
         for (name, ranges) in streams {
             if !is_wanted(&name.topic) || contract::check_name(&name.topic).is_err() {
                 continue;
+            }
+            // What is more than one question may name is listed again when this has come.
+            if asked >= RANGES_MAX / 2 {
+                pass.is_partial = true;
+                break;
             }
             let had = self.seen.get(&name.topic, &name.publisher, name.life);
             let had = had.filter(|_| !Mutant::HandAgain.is_on());
@@ -159,7 +189,12 @@ impl Origin {
                 Some(stream) => stream.had.lacking(*first, *last),
                 None => vec![(*first, *last)],
             });
-            let lacking = Ranges::of(lacking);
+            let mut lacking = Ranges::of(lacking);
+            if lacking.len() > RANGES_MAX / 2 {
+                lacking.keep_lowest(RANGES_MAX / 2);
+                pass.is_partial = true;
+            }
+            asked += lacking.len();
             if !lacking.is_empty() {
                 missing.insert(name.clone(), lacking);
             }
@@ -175,7 +210,11 @@ impl Origin {
     /// A pass has come to its end: the place moves.
     fn end_pass(&mut self, now: Span, after: u64, up_to: u64) {
         let Some(pass) = &mut self.pass else { return };
-        (pass.stage, pass.moved) = (Stage::Ended, Some(up_to));
+        pass.stage = Stage::Ended;
+        if pass.is_partial {
+            return;
+        }
+        pass.moved = Some(up_to);
         let (journal, log) = (pass.journal, pass.log.clone());
         let place = self.places.get(&(journal, log.clone())).copied();
         self.move_place(journal, &log, up_to);
@@ -245,15 +284,24 @@ impl Origin {
                 Numbered { life: now.0, next: 0, at: steady }
             });
             let (created, life, seq) = (item.created + shift, numbered.life, numbered.next);
-            if !hands.hand_on(&HandedOn { origin: site, item, created, life, seq }) {
-                has_room = false;
-                break;
-            }
-            (numbered.next, numbered.at) = (seq + 1, steady);
-            self.came.messages += 1;
-            self.came.bytes += item.payload.len() as u64;
+            let next = match hands.hand_on(&HandedOn { origin: site, item, created, life, seq }) {
+                Handed::NoRoom => {
+                    has_room = false;
+                    break;
+                }
+                Handed::Never => {
+                    self.gone = self.gone.saturating_add(1);
+                    seq
+                }
+                Handed::On => {
+                    self.came.messages += 1;
+                    self.came.bytes += item.payload.len() as u64;
+                    seq.saturating_add(1)
+                }
+            };
+            (numbered.next, numbered.at) = (next, steady);
             self.seen.insert(steady, (item.topic, item.publisher, item.life), (item.seq, item.seq));
-            let numbered = (life, seq + 1);
+            let numbered = (life, next);
             let (had, numbers) = told.entry(name).or_default();
             had.insert(item.seq, item.seq);
             *numbers = numbered;
@@ -270,7 +318,7 @@ impl Origin {
         } else if items.done || Mutant::EndAtFirst.is_on() {
             let seen = &self.seen;
             let gone = missing.iter().map(|(name, ranges)| lacks(seen, name, ranges));
-            self.gone += gone.sum::<u64>();
+            self.gone = gone.fold(self.gone, u64::saturating_add);
             self.end_pass(steady, after, up_to);
         }
         let streams: Vec<Told> = told
@@ -290,7 +338,7 @@ fn lacks(seen: &crate::seen::Seen, name: &StreamName, ranges: &Ranges) -> u64 {
         Some(stream) => stream.had.lacking(first, last),
         None => vec![(first, last)],
     });
-    lacking.map(|(first, last)| last - first + 1).sum()
+    Ranges::of(lacking.collect::<Vec<_>>()).numbers()
 }
 
 /// What is told when what was missed of a stream is numbered for the first time.

@@ -4,14 +4,14 @@ use super::keeping::Keeping;
 use super::talking::{PROGRESS, Talking, ask_for};
 use super::{BACKLOG, Side};
 use crate::uplink::ends::{Heard, Through};
-use backlog::{Ask, HandedOn, Hands, Place, Progress};
+use backlog::{Ask, Handed, HandedOn, Hands, Place, Progress};
 use contract::{Contract, Crossing, Span, Time};
-use endpoint::{Carried, Endpoint};
+use endpoint::{Carried, Endpoint, PublishError};
 use journal::{Files, Journal};
 use std::collections::BTreeMap;
 use wire::Effects;
 
-/// Streams of what was missed that may be published at once. One more waits until another has come to its end.
+/// Streams of what was missed that may be published at once. Where there is one more, that of which nothing has come for longest ends.
 const STREAMS_MAX: usize = 4_096;
 /// What was missed of a stream has come to its end when nothing more has come for so long.
 const IDLE: Span = Span::secs(60);
@@ -32,6 +32,11 @@ struct Stream {
 }
 
 impl HandingOn {
+    /// The clock has been set.
+    pub(super) fn handle_clock_step(&mut self, by: Span) {
+        self.streams.values_mut().for_each(|stream| stream.used = stream.used.moved(by));
+    }
+
     /// Streams of which nothing has come for a while end.
     pub(super) fn withdraw_idle<N: Effects>(&mut self, now: Time, tap: &mut Endpoint, net: &mut N) {
         let mut heard = Heard::default();
@@ -75,7 +80,11 @@ impl<F: Files, N: Effects> Doing<'_, F, N> {
             self.handing.streams.remove(&key);
         }
         if self.handing.streams.len() >= STREAMS_MAX {
-            return None;
+            let oldest = self.handing.streams.iter().min_by_key(|(_, stream)| stream.used);
+            let oldest = oldest.map(|(key, _)| key.clone());
+            if let Some(ended) = oldest.and_then(|oldest| self.handing.streams.remove(&oldest)) {
+                self.tap.withdraw(ended.publication, &mut out);
+            }
         }
         let topic = format!("{BACKLOG}{}", item.topic);
         let carried = Carried {
@@ -99,15 +108,19 @@ impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
         self.talking.say(self.now, &ask_for(origin), &ask.encode(), self.talk, self.net);
     }
 
-    fn hand_on(&mut self, message: &HandedOn<'_>) -> bool {
-        let Some(link) = self.tap.connection() else { return false };
+    fn hand_on(&mut self, message: &HandedOn<'_>) -> Handed {
+        let Some(link) = self.tap.connection() else { return Handed::NoRoom };
         if self.net.backlog(link) > WAITING_MAX {
-            return false;
+            return Handed::NoRoom;
         }
-        let Some(publication) = self.publication(message) else { return false };
+        let Some(publication) = self.publication(message) else { return Handed::Never };
         let HandedOn { seq, created, item, .. } = *message;
         let mut out = Through { net: &mut *self.net, base: Side::Tap.base(), heard: &mut *self.heard };
-        self.tap.publish_as(publication, seq, created, item.payload, &mut out).is_ok()
+        match self.tap.publish_as(publication, seq, created, item.payload, &mut out) {
+            Ok(()) => Handed::On,
+            Err(PublishError::Overloaded) => Handed::NoRoom,
+            Err(_) => Handed::Never,
+        }
     }
 
     fn remember(&mut self, place: &Place<'_>) {
@@ -115,7 +128,7 @@ impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
         let _ = self.keeping.remember(self.journal, place);
     }
 
-    fn tell(&mut self, progress: &Progress) {
-        self.talking.say(self.now, PROGRESS, &progress.encode(), self.talk, self.net);
+    fn tell(&mut self, progress: &Progress) -> bool {
+        self.talking.say_now(self.now, PROGRESS, &progress.encode(), self.talk, self.net)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Keeper, KeeperReporter, KeeperSettings, KeptTopics};
 use crate::uplink::ends::Arrived;
-use backlog::{Asking, ITEM_BYTES_MAX, Item, Kept, LogEnd, Logs, Place};
+use backlog::{Asking, ITEM_BYTES_MAX, Item, Kept, LogEnd, Logs, Looked, Place};
 use contract::{Span, Time, TopicFilter};
 use journal::{
     Budget, Cursor, Files, History, Journal, LimitError, NewItem, Position, ReceiverId, TopicId,
@@ -17,11 +17,13 @@ const PLACES: &str = "$place ";
 /// Stands between the parts of such a name. No name of a site and no filter has it.
 const BETWEEN: char = '\u{1}';
 /// What is this old has had time to go its ordinary way. What is younger is not told to be there.
-const SETTLING: Span = Span::millis(1_500);
+const SETTLING: Span = Span::secs(2);
 /// Bytes that are looked at in one go.
-const LOOKED_BYTES: usize = 1 << 20;
+const LOOKED_BYTES: usize = 256 << 10;
 /// The longest identity that is kept: names of publishers and topics.
 const IDENTITY_BYTES_MAX: usize = 2_048;
+/// Elsewhere a publisher is called by this name and that of the site, and the whole has room for so many bytes.
+const NAME_BYTES_MAX: usize = wire::limits::NAME_BYTES_MAX;
 
 /// What is kept.
 pub(super) struct Keeping {
@@ -146,6 +148,11 @@ impl Keeping {
         logs.map(|(log, end)| LogEnd { log: log.filter.as_str().into(), end: *end }).collect()
     }
 
+    /// The clock has been set.
+    pub(super) fn handle_clock_step(&mut self, by: Span) {
+        self.ends.iter_mut().for_each(|(at, _)| *at = at.moved(by));
+    }
+
     fn topic_of(&self, log: &str) -> Option<TopicId> {
         self.logs.iter().find(|known| known.filter.as_str() == log).map(|known| known.topic)
     }
@@ -172,7 +179,8 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         }
         let Some((_, log, identity)) = keeping.streams.get(&message.stream) else { return };
         let Some(Log { topic, .. }) = keeping.logs.get(*log) else { return };
-        if payload.len() > ITEM_BYTES_MAX || identity.len() > IDENTITY_BYTES_MAX {
+        let name = account.publisher.len() + 1 + self.settings.site.len();
+        if payload.len() > ITEM_BYTES_MAX || identity.len() > IDENTITY_BYTES_MAX || name > NAME_BYTES_MAX {
             keeping.too_long += 1;
             return;
         }
@@ -229,22 +237,27 @@ impl<F: Files> Logs for Reading<'_, F> {
         batch.next_item().map_or(begin, |item| item.position.0.saturating_sub(1))
     }
 
-    fn read(&mut self, log: &str, after: u64, items: usize, each: &mut dyn FnMut(&Kept<'_>) -> bool) -> u64 {
-        let Some(topic) = self.keeping.topic_of(log) else { return after };
+    fn read(
+        &mut self,
+        log: &str,
+        after: u64,
+        items: usize,
+        each: &mut dyn FnMut(&Kept<'_>) -> bool,
+    ) -> Looked {
+        let Some(topic) = self.keeping.topic_of(log) else { return Looked { to: after, is_end: true } };
         let mut cursor = Cursor::after(topic, Position(after));
         let budget = Budget { items, bytes: LOOKED_BYTES };
         let mut batch = self.journal.read(&mut cursor, self.now, budget);
-        let mut at = after;
         while let Some(found) = batch.next_item() {
             let position = found.position.0;
-            at = position;
             let Some((topic, publisher, life)) = read_identity(found.identity) else { continue };
             let (seq, created, payload) = (found.sequence, found.created, found.payload);
             let item = Item { topic, publisher, life, seq, created, payload };
             if !each(&Kept { position, item }) {
-                return at;
+                return Looked { to: position, is_end: false };
             }
         }
-        at.max(cursor.position().0)
+        let is_end = batch.is_at_end();
+        Looked { to: after.max(cursor.position().0), is_end }
     }
 }

@@ -7,7 +7,7 @@ use super::{Keeper, KeeperReporter};
 use crate::uplink::ends::{Arrived, Heard, Through};
 use backlog::{Answering, Ask, Beat, Part, Progress};
 use contract::{Contract, Span, Time};
-use endpoint::{Endpoint, PublicationState, PublishError};
+use endpoint::{Endpoint, PublicationState};
 use journal::Files;
 use std::collections::BTreeMap;
 use wire::Effects;
@@ -59,7 +59,12 @@ impl Talking {
     }
 
     /// The publication of a topic, which begins now if it has not. Whether it is admitted is seen later.
-    fn publication<N: Effects>(&mut self, topic: &str, talk: &mut Endpoint, net: &mut N) -> Option<u32> {
+    pub(super) fn publication<N: Effects>(
+        &mut self,
+        topic: &str,
+        talk: &mut Endpoint,
+        net: &mut N,
+    ) -> Option<u32> {
         if let Some(known) = self.topics.get(topic) {
             return Some(*known);
         }
@@ -74,8 +79,31 @@ impl Talking {
         Some(number)
     }
 
-    /// Says something. Returns whether it has left, or will.
+    /// Says something. Returns whether it has left, or will as soon as the topic is admitted.
     pub(super) fn say<N: Effects>(
+        &mut self,
+        now: Time,
+        topic: &str,
+        bytes: &[u8],
+        talk: &mut Endpoint,
+        net: &mut N,
+    ) -> bool {
+        // What was to be said before is not said any more.
+        self.unsaid.remove(topic);
+        if self.say_now(now, topic, bytes, talk, net) {
+            return true;
+        }
+        let number = self.topics.get(topic);
+        let waits = number
+            .is_some_and(|number| matches!(talk.publication_state(*number), Some(PublicationState::Waiting)));
+        if waits {
+            self.unsaid.insert(topic.to_owned(), bytes.to_vec());
+        }
+        waits
+    }
+
+    /// Says something now or not at all. Returns whether it has left.
+    pub(super) fn say_now<N: Effects>(
         &mut self,
         now: Time,
         topic: &str,
@@ -86,17 +114,7 @@ impl Talking {
         let Some(number) = self.publication(topic, talk, net) else { return false };
         let mut heard = Heard::default();
         let mut out = Through { net, base: super::Side::Talk.base(), heard: &mut heard };
-        if !talk.has_primary() {
-            return false;
-        }
-        match talk.publish(now, number, bytes, &mut out) {
-            Ok(_) => true,
-            Err(PublishError::NotAdmitted) => {
-                self.unsaid.insert(topic.to_owned(), bytes.to_vec());
-                true
-            }
-            Err(_) => false,
-        }
+        talk.has_primary() && talk.publish(now, number, bytes, &mut out).is_ok()
     }
 
     /// Questions whose answers can leave by now.
@@ -158,7 +176,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
             // What the keepers here say to others.
         } else if topic == BEAT {
             if let Ok(beat) = Beat::decode(payload) {
-                // Its answer to the first question has a topic then.
+                // The first question has a topic then.
                 self.talking.publication(&ask_for(&origin), &mut self.talk, net);
                 self.asking.hear_beat(now, &origin, beat);
             }
@@ -168,6 +186,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
                 && self.talking.publication(&part_for(&origin), &mut self.talk, net).is_some()
             {
                 self.talking.asked.insert(origin.into(), ask);
+                self.answer(now, net);
             }
         } else if topic.starts_with(PART)
             && let Ok(part) = Part::decode(payload)
