@@ -27,8 +27,9 @@ fn site() -> Site {
         "[brokers.b]\nhttp = \"none\"\n",
         1,
     ) + &format!(
-        "[security]\nusers = {users:?}\npair_secret_file = {secret:?}\n[site]\nname = \"here\"\n[routers.r1]\naddress = \"127.0.0.1:1\"\n\
-         [store]\nfolder = {:?}\n",
+        "[security]\nusers = {users:?}\npair_secret_file = {secret:?}\n[site]\nname = \"here\"\njournal = {:?}\n\
+         [routers.r1]\naddress = \"127.0.0.1:1\"\n[store]\nfolder = {:?}\n",
+        site.folder.path("journal"),
         site.folder.path("store")
     );
     std::fs::write(&site.config, text).unwrap();
@@ -36,7 +37,7 @@ fn site() -> Site {
 }
 
 /// Losses that end a broker.
-const ENDING: [&str; 14] = [
+const ENDING: [&str; 16] = [
     "log",
     "log:error:300",
     "control",
@@ -51,6 +52,8 @@ const ENDING: [&str; 14] = [
     "watchdog:error",
     "uplink",
     "uplink:error:300",
+    "keeper",
+    "keeper:error:300",
 ];
 
 #[test]
@@ -153,7 +156,7 @@ fn node(config: &Path, log: &Path, lost: &str) -> Process {
 }
 
 /// Where threads may be started otherwise than as [`host::Helpers`], and how their end is noticed.
-const ELSEWHERE: [(&str, &str); 19] = [
+const ELSEWHERE: [(&str, &str); 20] = [
     ("host/src/helpers.rs", "here it is done"),
     ("host/src/workers.rs", "a probe that is joined at once"),
     ("host/src/store.rs", "the store is given up with it"),
@@ -168,6 +171,7 @@ const ELSEWHERE: [(&str, &str); 19] = [
     ("demos/src/worker.rs", "it ends the process"),
     ("cli/src/commands/replay.rs", "it ends the process"),
     ("demos/src/crash/relay.rs", "connections that it carries break with it, which the demo counts"),
+    ("demos/src/sites/mod.rs", "it is joined at the end, and what it could not publish is told then"),
     ("node/src/signals.rs", "it ends the process, and without it a service manager does"),
     ("node/src/kv.rs", "it waits for the loss of others, and ends the node"),
     ("demos/src/pendulum/replica.rs", "a part of the demo, whose result it is"),
