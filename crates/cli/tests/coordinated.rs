@@ -37,6 +37,11 @@ fn sites_that_have_not_heard_of_routers_find_them_and_outlive_each() {
     let Some(server) = Server::start() else { return };
     let mut first = Pair::start(&router(&server, "r1"));
     let second = Pair::start(&router(&server, "r2"));
+    // Topics are shared among the routers that are known when they come.
+    wait_until("both routers are known", || {
+        let shown = tree(&first.site);
+        ["r1", "r2"].iter().all(|router| shown["routers"][router]["record"].is_object())
+    });
     let mut north = Pair::start(&site(&server, "north"));
     let south = Pair::start(&site(&server, "south"));
     let receiver = Receiver::start(&south.site, "#");
