@@ -3,8 +3,9 @@
 //! Nothing is remembered of whom what was sent. What is remembered of a question is how far its answer has come; another question of the same
 //! site takes its place.
 
+use crate::ranges::Ranges;
 use crate::words::{NAMES_BYTES_MAX, RANGES_MAX, STREAMS_MAX};
-use crate::{Ask, From, Item, Listed, Part, Ranges, StreamName, Traffic, Want};
+use crate::{Ask, From, Item, Listed, Part, StreamName, Traffic, Want};
 use contract::{Span, Time, TopicFilter};
 use std::collections::BTreeMap;
 
@@ -57,16 +58,30 @@ const PART_COST: usize = 256;
 /// What is being answered to a site.
 #[derive(Clone, Debug)]
 struct Answer {
-    ask: Ask,
-    /// Up to where it has been looked; nothing, before it has begun.
-    at: Option<u64>,
-    /// What is listed.
+    number: u64,
+    log: Box<str>,
+    /// It is looked up to there.
+    up_to: u64,
+    work: Work,
+}
+
+/// What is to be done, and how far it has come: up to where it has been looked.
+#[derive(Clone, Debug)]
+enum Work {
+    List { from: From, listing: Option<Listing>, filters: Vec<TopicFilter> },
+    Give { at: u64, missing: BTreeMap<StreamName, Ranges>, index: u64 },
+}
+
+/// A list that is being made.
+#[derive(Clone, Debug)]
+struct Listing {
+    begin: u64,
+    at: u64,
     streams: BTreeMap<StreamName, Ranges>,
-    filters: Vec<TopicFilter>,
-    listed: (u64, usize, usize),
-    /// What is to be given.
-    missing: BTreeMap<StreamName, Ranges>,
-    index: u64,
+    messages: u64,
+    payload_bytes: usize,
+    name_bytes: usize,
+    ranges: usize,
 }
 
 /// The answering side of a keeper.
@@ -110,17 +125,17 @@ impl Answering {
         if self.answers.len() >= SITES_MAX {
             self.answers.remove(0);
         }
-        let parsed = |filters: &[Box<str>]| filters.iter().filter_map(|filter| filter.parse().ok()).collect();
-        let (filters, missing) = match &ask.want {
-            Want::List { filters, .. } => (parsed(filters), BTreeMap::new()),
-            Want::Give { missing, .. } => {
-                let ranges =
-                    missing.iter().map(|(name, ranges)| (name.clone(), Ranges::of(ranges.iter().copied())));
-                (Vec::new(), ranges.collect())
+        let (up_to, work) = match ask.want {
+            Want::List { from, up_to, filters } => {
+                let filters = filters.iter().filter_map(|filter| filter.parse().ok()).collect();
+                (up_to, Work::List { from, listing: None, filters })
+            }
+            Want::Give { after, up_to, missing } => {
+                let missing = missing.into_iter().map(|(name, ranges)| (name, Ranges::of(ranges)));
+                (up_to, Work::Give { at: after, missing: missing.collect(), index: 0 })
             }
         };
-        let (streams, listed) = (BTreeMap::new(), (0, 0, 0));
-        let answer = Answer { ask, at: None, streams, filters, listed, missing, index: 0 };
+        let answer = Answer { number: ask.number, log: ask.log, up_to, work };
         self.answers.push((site.into(), answer));
     }
 
@@ -168,94 +183,108 @@ impl Answering {
 impl Answer {
     /// Looks at a few messages more. Returns what is to be sent, what of it are messages, and whether that was all.
     fn go_on(&mut self, now: Time, logs: &mut impl Logs) -> (Option<Vec<u8>>, Traffic, bool) {
-        match self.ask.want {
-            Want::List { from, up_to, .. } => self.list(from, up_to, logs),
-            Want::Give { after, up_to, .. } => self.give(now, after, up_to, logs),
+        let Answer { number, log, up_to, work } = self;
+        match work {
+            Work::List { from, listing, filters } => {
+                let listing = listing.get_or_insert_with(|| {
+                    Listing::new(match *from {
+                        From::After(position) => position,
+                        From::Younger(span) => logs.younger(log, span),
+                    })
+                });
+                let list = listing.go_on(log, *up_to, filters, logs).then(|| listing.encode(*number));
+                let done = list.is_some();
+                (list, Traffic::default(), done)
+            }
+            Work::Give { at, missing, index } => {
+                let (body, count, done) = give(log, at, *up_to, missing, logs);
+                let part = (done || !body.is_empty()).then(|| {
+                    let part = Part::encode_items(*number, *index, done, now, &body);
+                    *index += 1;
+                    part
+                });
+                (part, count, done)
+            }
         }
     }
+}
 
-    fn list(&mut self, from: From, up_to: u64, logs: &mut impl Logs) -> (Option<Vec<u8>>, Traffic, bool) {
-        let log = &*self.ask.log;
-        let begin = match from {
-            From::After(position) => position,
-            From::Younger(span) => logs.younger(log, span),
-        };
-        if self.at.is_none() {
-            self.ask.want = Want::List { from: From::After(begin), up_to, filters: Vec::new() };
-        }
-        let at = self.at.unwrap_or(begin);
-        let (streams, filters, listed) = (&mut self.streams, &self.filters, &mut self.listed);
+impl Listing {
+    fn new(begin: u64) -> Listing {
+        let streams = BTreeMap::new();
+        Listing { begin, at: begin, streams, messages: 0, payload_bytes: 0, name_bytes: 0, ranges: 0 }
+    }
+
+    /// Looks at a few messages more. Returns whether the list is complete, or as long as it may be.
+    fn go_on(&mut self, log: &str, up_to: u64, filters: &[TopicFilter], logs: &mut impl Logs) -> bool {
         let (mut is_full, mut is_past) = (false, false);
-        let looked = logs.read(log, at, LOOKED_AT_ONCE, &mut |kept| {
+        let looked = logs.read(log, self.at, LOOKED_AT_ONCE, &mut |kept| {
             is_past = kept.position > up_to;
             if is_past {
                 return false;
             }
-            let item = &kept.item;
-            if !filters.iter().any(|filter| filter.matches(item.topic)) {
-                return true;
+            if filters.iter().any(|filter| filter.matches(kept.item.topic)) {
+                self.add(&kept.item);
+                is_full = self.is_full();
             }
-            let name = StreamName::new(item.topic, item.publisher, item.life);
-            if !streams.contains_key(&name) {
-                listed.2 += name.bytes();
-            }
-            streams.entry(name).or_default().insert(item.seq, item.seq);
-            (listed.0, listed.1) = (listed.0 + 1, listed.1 + item.payload.len());
-            is_full = listed.0 >= LISTED_MAX
-                || listed.1 >= LISTED_BYTES_MAX
-                || listed.2 >= NAMES_BYTES_MAX
-                || streams.len() >= STREAMS_MAX
-                // Each message makes one range more at most.
-                || listed.0 >= RANGES_MAX as u64 && streams.values().map(Ranges::len).sum::<usize>() >= RANGES_MAX;
             !is_full
         });
-        let looked_to = if is_past { up_to } else { looked.to };
-        self.at = Some(looked_to);
-        if !is_full && !is_past && !looked.is_end && looked_to < up_to {
-            return (None, Traffic::default(), false);
-        }
-        let streams = std::mem::take(&mut self.streams);
-        let streams: Listed = streams.into_iter().map(|(name, had)| (name, had.iter().collect())).collect();
-        let bytes = Part::encode_list(self.ask.number, begin, looked_to.max(begin), &streams);
-        (Some(bytes), Traffic::default(), true)
+        self.at = if is_past { up_to } else { looked.to };
+        is_full || is_past || looked.is_end || self.at >= up_to
     }
 
-    fn give(
-        &mut self,
-        now: Time,
-        after: u64,
-        up_to: u64,
-        logs: &mut impl Logs,
-    ) -> (Option<Vec<u8>>, Traffic, bool) {
-        let at = self.at.unwrap_or(after);
-        let (mut body, mut count) = (Vec::new(), Traffic::default());
-        let (mut is_past, mut is_full) = (false, false);
-        let missing = &self.missing;
-        let mut name = StreamName::new("", "", 0);
-        let looked = logs.read(&self.ask.log, at, LOOKED_AT_ONCE, &mut |kept| {
-            if kept.position > up_to {
-                is_past = true;
-                return false;
-            }
-            let item = &kept.item;
-            if *name.topic != *item.topic || *name.publisher != *item.publisher || name.life != item.life {
-                name = StreamName::new(item.topic, item.publisher, item.life);
-            }
-            if missing.get(&name).is_some_and(|ranges| ranges.has(item.seq)) {
-                item.append_to(&mut body);
-                count.messages += 1;
-                count.bytes += item.payload.len() as u64;
-            }
-            is_full = body.len() >= PART_BYTES;
-            !is_full
-        });
-        self.at = Some(looked.to);
-        let done = is_past || looked.is_end || looked.to >= up_to;
-        if body.is_empty() && !done {
-            return (None, count, false);
-        }
-        let bytes = Part::encode_items(self.ask.number, self.index, done, now, &body);
-        self.index += 1;
-        (Some(bytes), count, done)
+    fn add(&mut self, item: &Item<'_>) {
+        let name = StreamName::new(item.topic, item.publisher, item.life);
+        let bytes = name.bytes();
+        let ranges = self.streams.entry(name).or_default();
+        let before = ranges.len();
+        ranges.insert(item.seq, item.seq);
+        self.ranges = self.ranges + ranges.len() - before;
+        self.name_bytes += if before == 0 { bytes } else { 0 };
+        (self.messages, self.payload_bytes) = (self.messages + 1, self.payload_bytes + item.payload.len());
     }
+
+    fn is_full(&self) -> bool {
+        self.messages >= LISTED_MAX
+            || self.payload_bytes >= LISTED_BYTES_MAX
+            || self.name_bytes >= NAMES_BYTES_MAX
+            || self.streams.len() >= STREAMS_MAX
+            || self.ranges >= RANGES_MAX
+    }
+
+    fn encode(&mut self, number: u64) -> Vec<u8> {
+        let streams = std::mem::take(&mut self.streams);
+        let streams: Listed = streams.into_iter().map(|(name, had)| (name, had.iter().collect())).collect();
+        Part::encode_list(number, self.begin, self.at.max(self.begin), &streams)
+    }
+}
+
+/// Looks at a few messages more behind a position, which moves. Returns those that are missing, what they are, and whether that was all.
+fn give(
+    log: &str,
+    at: &mut u64,
+    up_to: u64,
+    missing: &BTreeMap<StreamName, Ranges>,
+    logs: &mut impl Logs,
+) -> (Vec<u8>, Traffic, bool) {
+    let (mut body, mut count, mut is_past) = (Vec::new(), Traffic::default(), false);
+    let mut name = StreamName::new("", "", 0);
+    let looked = logs.read(log, *at, LOOKED_AT_ONCE, &mut |kept| {
+        is_past = kept.position > up_to;
+        if is_past {
+            return false;
+        }
+        let item = &kept.item;
+        if *name.topic != *item.topic || *name.publisher != *item.publisher || name.life != item.life {
+            name = StreamName::new(item.topic, item.publisher, item.life);
+        }
+        if missing.get(&name).is_some_and(|ranges| ranges.has(item.seq)) {
+            item.append_to(&mut body);
+            count.messages += 1;
+            count.bytes += item.payload.len() as u64;
+        }
+        body.len() < PART_BYTES
+    });
+    *at = looked.to;
+    (body, count, is_past || looked.is_end || looked.to >= up_to)
 }

@@ -10,7 +10,6 @@ mod words;
 
 pub use answering::{Answering, Kept, Logs, Looked};
 pub use asking::{Asking, AskingSettings, Handed, HandedOn, Hands, OriginView, Place};
-pub use ranges::Ranges;
 pub use words::{
     Ask, Beat, From, ITEM_BYTES_MAX, Item, Items, Listed, LogEnd, Part, Progress, StreamName, Told, Want,
     WordError,

@@ -2,24 +2,24 @@
 
 /// A set of numbers, in ranges that are in order and do not touch each other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Ranges(Vec<(u64, u64)>);
+pub(crate) struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
     /// These ranges, in any order. A range that ends before it begins has nothing.
-    pub fn of(ranges: impl IntoIterator<Item = (u64, u64)>) -> Ranges {
+    pub(crate) fn of(ranges: impl IntoIterator<Item = (u64, u64)>) -> Ranges {
         let mut all = Ranges::default();
         ranges.into_iter().for_each(|(first, last)| all.insert(first, last));
         all
     }
 
     /// Whether a number is in it.
-    pub fn has(&self, number: u64) -> bool {
+    pub(crate) fn has(&self, number: u64) -> bool {
         let next = self.0.partition_point(|(_, last)| *last < number);
         self.0.get(next).is_some_and(|(first, _)| *first <= number)
     }
 
     /// Adds all numbers from the first to the last.
-    pub fn insert(&mut self, first: u64, last: u64) {
+    pub(crate) fn insert(&mut self, first: u64, last: u64) {
         if first > last {
             return;
         }
@@ -49,7 +49,7 @@ impl Ranges {
     }
 
     /// What of these numbers is not in it, in order.
-    pub fn lacking(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
+    pub(crate) fn lacking(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
         let mut lacking = Vec::new();
         let mut next = first;
         let begin = self.0.partition_point(|(_, before)| *before < first);
@@ -67,17 +67,17 @@ impl Ranges {
     }
 
     /// The ranges, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().copied()
     }
 
     /// How many ranges there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether nothing is in it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

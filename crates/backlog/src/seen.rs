@@ -1,7 +1,8 @@
 //! What has come of the streams of one site, live or as backlog.
 
-use crate::{Ranges, StreamName};
-use contract::Span;
+use crate::StreamName;
+use crate::ranges::Ranges;
+use contract::{Mutant, Span};
 use std::collections::BTreeMap;
 
 /// Streams of which it is known what has come. Of one more nothing is known: what has come live of it may come again as backlog.
@@ -33,7 +34,17 @@ impl Seen {
         self.get(topic, publisher, life).is_some_and(|stream| stream.had.has(seq))
     }
 
-    pub(crate) fn get(&self, topic: &str, publisher: &str, life: u64) -> Option<&Stream> {
+    /// What of these numbers has not come.
+    pub(crate) fn lacking(&self, name: &StreamName, ranges: impl Iterator<Item = (u64, u64)>) -> Ranges {
+        let had = self.get(&name.topic, &name.publisher, name.life);
+        let lacking = ranges.flat_map(|(first, last)| match had {
+            Some(stream) if !Mutant::HandAgain.is_on() => stream.had.lacking(first, last),
+            _ => vec![(first, last)],
+        });
+        Ranges::of(lacking)
+    }
+
+    fn get(&self, topic: &str, publisher: &str, life: u64) -> Option<&Stream> {
         self.topics.get(topic)?.get(publisher)?.get(&life)
     }
 

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Family, Load, PATIENT, Pair, Site, wait_until};
+use support::{Family, Load, PATIENT, Pair, Receiver, Site, wait_until};
 
 /// What makes a pair a site that keeps its topics, whose router is that.
 fn kept(name: &str, router: &Site, journal: &std::path::Path) -> String {
@@ -21,6 +21,9 @@ fn kept(name: &str, router: &Site, journal: &std::path::Path) -> String {
 
 /// What is published before the way is open has nobody to go to.
 const OPENING: u64 = 10;
+
+/// Until what was missed has come, far longer than it takes.
+const ALL_COMES: Duration = Duration::from_secs(40);
 
 /// How often each message has come: by topic and the number in its payload, live and as backlog.
 type Came = Arc<Mutex<BTreeMap<(String, u64), [u32; 2]>>>;
@@ -57,6 +60,8 @@ fn what_was_published_while_the_router_was_away_comes_once() {
     }
     let family = Family { topics: 10, ..Family::patient()[0] };
     let mut load = Load::start(&north.site, &[family]);
+    // Somebody at the site that publishes, who is not cut off.
+    let witness = Receiver::start(&north.site, "kept/+");
     let latest = |way: usize| {
         let came = came.lock().unwrap();
         came.iter().filter(|(_, times)| times[way] > 0).map(|((_, number), _)| *number).max().unwrap_or(0)
@@ -73,11 +78,11 @@ fn what_was_published_while_the_router_was_away_comes_once() {
         router.kill(second);
         let primary = north.wait_for_protection();
         if dies_after {
-            std::thread::sleep(Duration::from_secs(2));
+            witness.wait_for_more(&load.topics, 20);
             north.kill(primary);
             north.wait_for_reign(1 - primary);
         }
-        std::thread::sleep(Duration::from_secs(5));
+        witness.wait_for_more(&load.topics, 50);
         router.restart(first);
         router.restart(second);
         let before = latest(1);
@@ -92,10 +97,10 @@ fn what_was_published_while_the_router_was_away_comes_once() {
         advance("live messages", 50);
     }
     let published = load.stop();
-    let until = Instant::now() + Duration::from_secs(40);
-    while !wrong(&came, &published).is_empty() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let until = Instant::now() + ALL_COMES;
+    wait_until("everything to come, or to be too late", || {
+        wrong(&came, &published).is_empty() || Instant::now() > until
+    });
     assert_eq!(wrong(&came, &published), Vec::<String>::new());
     let log = south.broker(0).log() + &north.broker(0).log();
     assert!(!log.contains("does not keep") && !log.contains("refuses"), "{log}");

@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::uplink::ends::{Event, Heard, Through};
 use crate::uplink::wishes::Wishes;
 use backlog::{Answering, Asking, AskingSettings, OriginView, Traffic};
-use contract::{Span, Time, TopicFilter};
+use contract::{Needs, Span, Time, TopicFilter};
 use endpoint::{Endpoint, Limits, Reigning, Settings};
 use handing::{Doing, HandingOn};
 use journal::{Files, Journal, SyncOrder};
@@ -100,6 +100,11 @@ pub enum KeeperNews<'a> {
         /// Why.
         why: &'a str,
     },
+    /// There was no time for the keeper as one more subscriber: it is served as best effort, and may miss messages.
+    Unpromised {
+        /// Why.
+        why: &'a str,
+    },
     /// A topic could not be subscribed or published at the site's own brokers.
     Refused {
         /// The topic or filter.
@@ -170,7 +175,6 @@ pub struct Keeper<F: Files, R> {
     asking: Asking,
     answering: Answering,
     tap: Endpoint,
-    talk: Endpoint,
     talking: Talking,
     handing: HandingOn,
     links: LinkMap<Side>,
@@ -178,8 +182,10 @@ pub struct Keeper<F: Files, R> {
     /// What is wanted here.
     wishes: Wishes,
     wants_anew: bool,
-    /// Filters of other sites' topics that the tap subscribes, to see what comes live, and their numbers.
+    /// What the tap subscribes, to keep it or to see what comes live, and the numbers.
     watched: BTreeMap<Box<str>, u32>,
+    /// How it subscribes: as best effort, once something else was refused.
+    needs: Needs,
     acts: bool,
     why: String,
     /// What had been told of each site: messages, and what was gone.
@@ -195,8 +201,8 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         let mut keeping = Keeping::new(&mut journal, &settings);
         let mut asking = Asking::new(AskingSettings { history: settings.history, began: now }, now);
         keeping.restore(&journal, &mut asking);
-        let (mut tap, talk) =
-            (Endpoint::new(settings.tap.clone(), now), Endpoint::new(settings.talk.clone(), now));
+        let mut tap = Endpoint::new(settings.tap.clone(), now);
+        let talking = Talking::new(Endpoint::new(settings.talk.clone(), now));
         // Publishers send again what they retain as soon as a broker is there. The keeper is to be there before them.
         tap.retry_every(HURRY);
         Keeper {
@@ -207,14 +213,14 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
             keeping,
             asking,
             tap,
-            talk,
-            talking: Talking::default(),
+            talking,
             handing: HandingOn::default(),
             links: LinkMap::default(),
             heard: Heard::default(),
             wishes: Wishes::default(),
             wants_anew: false,
             watched: BTreeMap::new(),
+            needs: Needs::NONE,
             acts: false,
             why: String::new(),
             told: BTreeMap::new(),
@@ -226,12 +232,9 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
 
     /// The numbers by which the driver is told to dial a broker of the site's own.
     pub fn peers_of_home(broker: PeerIndex) -> [PeerIndex; 4] {
-        let way = Endpoint::way(broker);
-        [Side::Tap, Side::Talk]
-            .map(|side| [broker, way].map(|peer| PeerIndex(side.base() + peer.0)))
-            .concat()
-            .try_into()
-            .expect("invariant: two times two")
+        let peers = |side: Side| [broker, Endpoint::way(broker)].map(|peer| PeerIndex(side.base() + peer.0));
+        let ([tap, through], [talk, other]) = (peers(Side::Tap), peers(Side::Talk));
+        [tap, through, talk, other]
     }
 
     /// Who hears what it has to tell.
@@ -272,17 +275,15 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
     /// What is subscribed whatever others want: own topics that are kept, and what keepers say.
     fn begin<N: Effects>(&mut self, net: &mut N) {
         self.has_begun = true;
+        self.watch([].into_iter(), net);
         let mut heard = Heard::default();
-        let mut out = Through { net, base: Side::Tap.base(), heard: &mut heard };
-        for KeptTopics { filter, .. } in self.settings.keep.iter().filter(|kept| kept.keep > Span::ZERO) {
-            self.tap.subscribe(filter, &mut out);
-        }
-        let mut out = Through { net: out.net, base: Side::Talk.base(), heard: &mut *out.heard };
+        let mut out = Through { net, base: Side::Talk.base(), heard: &mut heard };
         for filter in talking::heard_by(&self.settings.site).iter().filter_map(|topic| topic.parse().ok()) {
-            self.talk.subscribe(&filter, &mut out);
+            // What keepers say to each other takes nothing from what others are promised.
+            self.talking.endpoint.subscribe_with(&filter, Needs::BEST_EFFORT, &mut out);
         }
         // What is said first has a topic then.
-        self.talking.publication(talking::PROGRESS, &mut self.talk, net);
+        self.talking.publication(talking::PROGRESS, net);
     }
 
     /// Has one of the clients do something, and then deals with what has come of it.
@@ -296,7 +297,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         let mut heard = std::mem::take(&mut self.heard);
         let endpoint = match side {
             Side::Tap => &mut self.tap,
-            Side::Talk => &mut self.talk,
+            Side::Talk => &mut self.talking.endpoint,
         };
         let result = act(endpoint, &mut Through { net, base: side.base(), heard: &mut heard });
         let mut messages = std::mem::take(&mut heard.messages);
@@ -342,6 +343,12 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
                 let topic = topic.unwrap_or_default();
                 self.reporter.report(&KeeperNews::Refused { topic: &topic, why: &why });
             }
+            Event::Wished { refused: Some(why), .. } if side == Side::Tap && self.needs.is_none() => {
+                self.reporter.report(&KeeperNews::Unpromised { why: &why });
+                self.needs = Needs::BEST_EFFORT;
+                self.unwatch(|_| false, net);
+                self.wants_anew = true;
+            }
             Event::Wished { refused: Some(why), .. } => {
                 self.reporter.report(&KeeperNews::Refused { topic: "a filter", why: &why });
             }
@@ -364,27 +371,40 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
                 wanted.insert(Box::<str>::from(common.as_str()), common);
             }
         }
+        self.watch(wanted.values().cloned(), net);
+        let all = self.wishes.is_complete();
+        self.asking.want(now, wanted.into_values().collect(), all);
+    }
+
+    /// The tap subscribes what is kept and these filters, and nothing else.
+    fn watch<N: Effects>(&mut self, wanted: impl Iterator<Item = TopicFilter>, net: &mut N) {
+        let kept = self.settings.keep.iter().filter(|kept| kept.keep > Span::ZERO);
+        let all = kept.map(|kept| kept.filter.clone()).chain(wanted);
+        let all: BTreeMap<Box<str>, TopicFilter> =
+            all.map(|filter| (filter.as_str().into(), filter)).collect();
+        self.unwatch(|filter| all.contains_key(filter), net);
+        let mut heard = Heard::default();
+        let mut out = Through { net, base: Side::Tap.base(), heard: &mut heard };
+        for (text, filter) in all {
+            if !self.watched.contains_key(&text)
+                && let Some(number) = self.tap.subscribe_with(&filter, self.needs, &mut out)
+            {
+                self.watched.insert(text, number);
+            }
+        }
+    }
+
+    /// The tap subscribes nothing any more but these.
+    fn unwatch<N: Effects>(&mut self, but: impl Fn(&str) -> bool, net: &mut N) {
         let mut heard = Heard::default();
         let mut out = Through { net, base: Side::Tap.base(), heard: &mut heard };
         self.watched.retain(|filter, number| {
-            let stays = wanted.contains_key(filter);
+            let stays = but(filter);
             if !stays {
                 self.tap.unsubscribe(*number, &mut out);
             }
             stays
         });
-        for (text, filter) in &wanted {
-            let is_own =
-                self.settings.keep.iter().any(|kept| kept.filter == *filter && kept.keep > Span::ZERO);
-            if !self.watched.contains_key(text)
-                && !is_own
-                && let Some(number) = self.tap.subscribe(filter, &mut out)
-            {
-                self.watched.insert(text.clone(), number);
-            }
-        }
-        let all = self.wishes.is_complete();
-        self.asking.want(now, wanted.into_values().collect(), all);
     }
 
     /// The asking side does something.
@@ -394,12 +414,9 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         net: &mut N,
         act: impl FnOnce(&mut Asking, &mut Doing<'_, F, N>),
     ) {
-        let Keeper { asking, journal, keeping, tap, talk, talking, handing, .. } = self;
+        let Keeper { asking, journal, keeping, tap, talking, handing, .. } = self;
         let mut heard = Heard::default();
-        act(
-            asking,
-            &mut Doing { now, journal, keeping, tap, talk, talking, handing, net, heard: &mut heard },
-        );
+        act(asking, &mut Doing { now, journal, keeping, tap, talking, handing, net, heard: &mut heard });
     }
 
     /// Does what is due ten times in a second.
@@ -419,14 +436,14 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
 
     /// What is asked for is read and sent.
     fn answer<N: Effects>(&mut self, now: Time, net: &mut N) {
-        let Keeper { answering, journal, keeping, talk, talking, .. } = self;
-        talking.take_asks(talk, answering);
+        let Keeper { answering, journal, keeping, talking, .. } = self;
+        talking.take_asks(answering);
         if answering.is_idle() {
             return;
         }
         let mut reading = Reading { journal, keeping, now };
         answering.work(now, &mut reading, &mut |site, bytes| {
-            talking.say(now, &talking::part_for(site), bytes, talk, net)
+            talking.say(now, &talking::part_for(site), bytes, net)
         });
     }
 
@@ -486,7 +503,7 @@ impl<F: Files, R: KeeperReporter> Node for Keeper<F, R> {
         self.keeping.handle_clock_step(by);
         self.handing.handle_clock_step(by);
         self.tap.handle_clock_step(by);
-        self.talk.handle_clock_step(by);
+        self.talking.endpoint.handle_clock_step(by);
         self.next_tick = self.next_tick.moved(by);
     }
 
@@ -505,7 +522,7 @@ impl<F: Files, R: KeeperReporter> Node for Keeper<F, R> {
     }
 
     fn next_deadline(&self) -> Time {
-        self.tap.next_deadline().min(self.talk.next_deadline()).min(self.next_tick)
+        self.tap.next_deadline().min(self.talking.endpoint.next_deadline()).min(self.next_tick)
     }
 }
 

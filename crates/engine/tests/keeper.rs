@@ -203,3 +203,59 @@ fn what_nobody_wants_as_backlog_does_not_cross() {
     let view = sites.world.keepers[0].keeper.view();
     assert!(view.kept >= 2_000 && view.not_kept == 0 && view.given.is_empty(), "{view:?}");
 }
+
+#[test]
+fn a_keeper_that_begins_anew_where_there_is_no_time_for_it_is_served_after_all_others() {
+    let mut world = World::of_pairs(
+        3,
+        |settings| {
+            settings.supply.share_ppm = 1_000_000;
+            settings.costs.io.tcp.write = Span::micros(300);
+        },
+        None,
+    );
+    for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+        world.add_site(site, pair, &[ROUTER], |_| {});
+        world.add_keepers(site, pair, &["plant/#"], |_| {});
+    }
+    world.run_for(Span::secs(1));
+    let publisher = world.add_client_at(NORTH, "plc", 7);
+    let historian = world.add_client_at(SOUTH, "historian", 7);
+    world.run_for(Span::millis(200));
+    world.subscribe(historian, "plant/#");
+    world.subscribe(historian, "$backlog/plant/#");
+    let urgent = Contract::every(Span::millis(50)).deadline(Span::millis(40)).tolerate(2).retain(2);
+    let publications =
+        (0..TOPICS).map(|topic| world.advertise(publisher, &format!("plant/{topic}"), urgent)).collect();
+    let mut sites = Sites { world, publisher, historian, publications, published: 0 };
+    sites.world.run_for(Span::secs(8));
+    // Keepers have asked each other before.
+    sites.publish_for(Span::secs(15));
+    // A keeper that begins anew is one more subscriber.
+    sites.kill_host(2 * NORTH);
+    sites.publish_for(Span::secs(12));
+    for number in 0..100 {
+        let client = sites.world.add_client_at(NORTH, &format!("panel{number}"), 7);
+        sites.world.run_for(Span::millis(50));
+        sites.world.subscribe(client, "plant/#");
+        sites.world.run_for(Span::millis(50));
+        if sites.world.seen(client).subscribed.last().unwrap().is_err() {
+            break;
+        }
+        assert!(number < 99, "nobody is refused");
+    }
+    sites.start_host(2 * NORTH);
+    sites.publish_for(Span::secs(5));
+    sites.kill_host(2 * NORTH + 1);
+    sites.publish_for(Span::secs(5));
+    sites.cut(SOUTH, true);
+    sites.publish_for(Span::secs(10));
+    sites.cut(SOUTH, false);
+    sites.publish_for(Span::secs(15));
+    sites.world.run_for(Span::secs(20));
+    let told: Vec<String> =
+        sites.world.keepers.iter_mut().flat_map(|kept| kept.keeper.reporter().0.clone()).collect();
+    let (_, backlog) = sites.check();
+    let says = |word: &str| told.iter().any(|told| told.starts_with(word));
+    assert!(backlog > 400 && says("Unpromised") && !says("Refused"), "{backlog} {told:#?}");
+}

@@ -1,8 +1,9 @@
 //! One pass over a part of a log elsewhere: a list of what is there, then what is missing of it.
 
 use super::{EVERY, Handed, HandedOn, Hands, LISTENING, Numbered, Origin, SILENCE, Source};
+use crate::ranges::Ranges;
 use crate::words::{LOGS_MAX, RANGES_MAX};
-use crate::{Ask, From, Items, Listed, Progress, Ranges, StreamName, Told, Want};
+use crate::{Ask, From, Item, Items, Listed, Progress, StreamName, Told, Want};
 use contract::{Mutant, Span, Time};
 use std::collections::BTreeMap;
 
@@ -183,13 +184,7 @@ impl Origin {
                 pass.is_partial = true;
                 break;
             }
-            let had = self.seen.get(&name.topic, &name.publisher, name.life);
-            let had = had.filter(|_| !Mutant::HandAgain.is_on());
-            let lacking = ranges.iter().flat_map(|(first, last)| match had {
-                Some(stream) => stream.had.lacking(*first, *last),
-                None => vec![(*first, *last)],
-            });
-            let mut lacking = Ranges::of(lacking);
+            let mut lacking = self.seen.lacking(name, ranges.iter().copied());
             if lacking.len() > RANGES_MAX / 2 {
                 lacking.keep_lowest(RANGES_MAX / 2);
                 pass.is_partial = true;
@@ -266,83 +261,87 @@ impl Origin {
             return (None, true);
         }
         (pass.heard, pass.tries, *index) = (steady, 0, items.index + 1);
-        let (after, up_to) = (*after, *up_to);
+        let (after, up_to, mut left) = (*after, *up_to, std::mem::take(missing));
         let mut told: BTreeMap<StreamName, (Ranges, (u64, u64))> = BTreeMap::new();
         let mut has_room = true;
         for item in items.iter() {
             let name = StreamName::new(item.topic, item.publisher, item.life);
-            let is_missing = missing.get(&name).is_some_and(|ranges| ranges.has(item.seq));
+            let is_missing = left.get(&name).is_some_and(|ranges| ranges.has(item.seq));
             // It may have come live meanwhile.
             let has_come = self.seen.has(item.topic, item.publisher, item.life, item.seq);
             if !is_missing || has_come && !Mutant::HandAgain.is_on() {
                 continue;
             }
-            let stream = (item.topic.into(), item.publisher.into());
-            let numbered = self.numbered.entry(stream).or_insert_with(|| {
-                // Who goes on has to number in the same life, also what has not left.
-                hands.tell(&begins(site, &name, now));
-                Numbered { life: now.0, next: 0, at: steady }
-            });
-            let (created, life, seq) = (item.created + shift, numbered.life, numbered.next);
-            let next = match hands.hand_on(&HandedOn { origin: site, item, created, life, seq }) {
-                Handed::NoRoom => {
-                    has_room = false;
-                    break;
-                }
-                Handed::Never => {
-                    self.gone = self.gone.saturating_add(1);
-                    seq
-                }
-                Handed::On => {
-                    self.came.messages += 1;
-                    self.came.bytes += item.payload.len() as u64;
-                    seq.saturating_add(1)
-                }
+            let Some(numbered) = self.hand_on((now, steady), site, (&item, shift), hands) else {
+                has_room = false;
+                break;
             };
-            (numbered.next, numbered.at) = (next, steady);
-            self.seen.insert(steady, (item.topic, item.publisher, item.life), (item.seq, item.seq));
-            let numbered = (life, next);
             let (had, numbers) = told.entry(name).or_default();
             had.insert(item.seq, item.seq);
             *numbers = numbered;
         }
         for (name, (had, _)) in &told {
-            if let Some(ranges) = missing.get_mut(name) {
-                let left = ranges.iter().flat_map(|(first, last)| had.lacking(first, last));
-                *ranges = Ranges::of(left.collect::<Vec<_>>());
+            if let Some(ranges) = left.get_mut(name) {
+                *ranges = Ranges::of(ranges.iter().flat_map(|(first, last)| had.lacking(first, last)));
             }
         }
-        if !has_room {
-            // Nothing more of this answer is taken; it is asked again when the patience with it is over.
-            *index = u64::MAX;
-        } else if items.done || Mutant::EndAtFirst.is_on() {
-            let seen = &self.seen;
-            let gone = missing.iter().map(|(name, ranges)| lacks(seen, name, ranges));
+        if has_room && (items.done || Mutant::EndAtFirst.is_on()) {
+            let gone = left.iter().map(|(name, ranges)| self.seen.lacking(name, ranges.iter()).numbers());
             self.gone = gone.fold(self.gone, u64::saturating_add);
             self.end_pass(steady, after, up_to);
+        } else if let Some(Pass { stage: Stage::Give { missing, index, .. }, .. }) = &mut self.pass {
+            *missing = left;
+            if !has_room {
+                // Nothing more of this answer is taken; it is asked again when the patience with it is over.
+                *index = u64::MAX;
+            }
         }
+        let told = told.into_iter();
         let streams: Vec<Told> = told
-            .into_iter()
             .map(|(stream, (had, numbered))| Told { stream, had: had.iter().collect(), numbered })
             .collect();
         let places: Vec<_> = self.take_moved().into_iter().collect();
         let says = !streams.is_empty() || !places.is_empty();
         (says.then(|| Progress::Had { origin: site.into(), streams, places, all: false }), false)
     }
-}
 
-/// How many of these numbers have not come.
-fn lacks(seen: &crate::seen::Seen, name: &StreamName, ranges: &Ranges) -> u64 {
-    let had = seen.get(&name.topic, &name.publisher, name.life);
-    let lacking = ranges.iter().flat_map(|(first, last)| match had {
-        Some(stream) => stream.had.lacking(first, last),
-        None => vec![(first, last)],
-    });
-    Ranges::of(lacking.collect::<Vec<_>>()).numbers()
+    /// Hands a message on, or passes it over where that cannot be. Returns how its stream is numbered then, life and next number; `None`: there is
+    /// no room now.
+    fn hand_on(
+        &mut self,
+        (now, steady): (Time, Span),
+        site: &str,
+        (item, shift): (&Item<'_>, Span),
+        hands: &mut impl Hands,
+    ) -> Option<(u64, u64)> {
+        let numbered = self.numbered.entry((item.topic.into(), item.publisher.into()));
+        let numbered = numbered.or_insert_with(|| {
+            // Who goes on has to number in the same life, also what has not left.
+            let stream = StreamName::new(item.topic, item.publisher, item.life);
+            hands.tell(&begins(site, stream, now));
+            Numbered { life: now.0, next: 0, at: steady }
+        });
+        let (created, life, seq) = (item.created + shift, numbered.life, numbered.next);
+        let next = match hands.hand_on(&HandedOn { origin: site, item: *item, created, life, seq }) {
+            Handed::NoRoom => return None,
+            Handed::Never => {
+                self.gone = self.gone.saturating_add(1);
+                seq
+            }
+            Handed::On => {
+                self.came.messages += 1;
+                self.came.bytes += item.payload.len() as u64;
+                seq.saturating_add(1)
+            }
+        };
+        (numbered.next, numbered.at) = (next, steady);
+        self.seen.insert(steady, (item.topic, item.publisher, item.life), (item.seq, item.seq));
+        Some((life, next))
+    }
 }
 
 /// What is told when what was missed of a stream is numbered for the first time.
-fn begins(site: &str, stream: &StreamName, now: Time) -> Progress {
-    let streams = vec![Told { stream: stream.clone(), had: Vec::new(), numbered: (now.0, 0) }];
+fn begins(site: &str, stream: StreamName, now: Time) -> Progress {
+    let streams = vec![Told { stream, had: Vec::new(), numbered: (now.0, 0) }];
     Progress::Had { origin: site.into(), streams, places: Vec::new(), all: false }
 }

@@ -3,7 +3,6 @@
 use crate::arguments::Format;
 use config::{BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
-use contract::Span;
 use federation::{Refused, Survey, SurveyedTopic};
 use planner::{Crossing, Keeping};
 use report::{
@@ -110,9 +109,9 @@ fn check_way(answer: &Crossing) -> Result<(), Trouble> {
 
 fn check_journal(answer: &Keeping) -> Result<(), Trouble> {
     let mib = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
-    let seconds = |seconds: f64| Span((seconds * 1e9) as i64).to_string();
+    let hours = |seconds: f64| format!("{:.1}", seconds / 3_600.0);
     let mut topics = table(
-        &["kept", "messages/s", "payload at most", "for", "there is room for", "takes MiB"],
+        &["kept", "messages/s", "payload at most", "for h", "room for h", "takes MiB"],
         &[1, 2, 3, 4, 5],
     );
     for topic in &answer.topics {
@@ -121,8 +120,8 @@ fn check_journal(answer: &Keeping) -> Result<(), Trouble> {
             topic.filter.clone(),
             rate.map_or("not known".to_owned(), |rate| format!("{rate:.1}")),
             format!("{} B", topic.payload_bytes),
-            seconds(topic.keep_s),
-            seconds(topic.holds_s),
+            hours(topic.keep_s),
+            hours(topic.holds_s),
             mib(topic.needs_bytes),
         ]);
     }

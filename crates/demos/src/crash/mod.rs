@@ -21,8 +21,8 @@ pub(super) use processes::{Folder, Process};
 use recording::{Options, Recording};
 use report::{Report, Terms, compare, show, silence_around};
 use serde::Deserialize;
-pub(super) use settings::free_ports;
-use settings::{configuration, table};
+use settings::table;
+pub(super) use settings::{configuration, free_ports};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -315,7 +315,7 @@ impl Stage {
 }
 
 /// A line for whoever watches, above the progress bar where there is one.
-fn say(bar: &ProgressBar, text: &str) {
+pub(super) fn say(bar: &ProgressBar, text: &str) {
     if bar.is_hidden() {
         eprintln!("{text}");
     } else {
@@ -323,11 +323,11 @@ fn say(bar: &ProgressBar, text: &str) {
     }
 }
 
-pub(super) fn owned(words: &[&str]) -> Vec<String> {
+fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn start_broker(config: &Path, index: usize, logs: &[PathBuf; 2]) -> Result<Process, Trouble> {
+pub(super) fn start_broker(config: &Path, index: usize, logs: &[PathBuf; 2]) -> Result<Process, Trouble> {
     let config = config.display().to_string();
     Process::start(&owned(&["--config", &config, "--while-input", "broker", ["a", "b"][index]]), &logs[index])
 }

@@ -3,14 +3,16 @@
 
 mod ledger;
 
-use crate::crash::{Folder, PATIENCE, Process, free_ports, owned, wait_for_protection};
+use crate::crash::{
+    Folder, PATIENCE, Process, configuration, free_ports, say, start_broker, wait_for_protection,
+};
 use clap::Args;
 use console::{Format, GREEN, Outcome, RED, Trouble, coloured, json, line, table, yes};
 use contract::{Contract, Span};
 use indicatif::{ProgressBar, ProgressStyle};
 use ledger::{Ledger, Row, Way};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -98,15 +100,10 @@ struct Pair {
 
 impl Pair {
     fn start(folder: &Folder, name: &str, ports: [u16; 4], more: &str) -> Result<Pair, Trouble> {
-        let [a, a_pair, b, b_pair] = ports;
-        let text = format!(
-            "[brokers.a]\nclients = \"127.0.0.1:{a}\"\npair = \"127.0.0.1:{a_pair}\"\nstart_as = \"primary\"\n\
-             [brokers.b]\nclients = \"127.0.0.1:{b}\"\npair = \"127.0.0.1:{b_pair}\"\nstart_as = \"backup\"\n{more}"
-        );
         let config = folder.file(&format!("{name}.toml"));
-        std::fs::write(&config, text)?;
+        std::fs::write(&config, configuration(ports, 0, None) + more)?;
         let logs = ["a", "b"].map(|broker| folder.file(&format!("{name}-{broker}.log")));
-        let near = format!("127.0.0.1:{a},127.0.0.1:{b}");
+        let near = format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[2]);
         let brokers = [Some(start_broker(&config, 0, &logs)?), Some(start_broker(&config, 1, &logs)?)];
         let watcher = Client::builder().patience(PATIENCE).connect(&near)?;
         wait_for_protection(&watcher, 0)?;
@@ -132,11 +129,6 @@ impl Pair {
         self.brokers[index] = Some(start_broker(&self.config, index, &self.logs)?);
         Ok(())
     }
-}
-
-fn start_broker(config: &Path, index: usize, logs: &[PathBuf; 2]) -> Result<Process, Trouble> {
-    let config = config.display().to_string();
-    Process::start(&owned(&["--config", &config, "--while-input", "broker", ["a", "b"][index]]), &logs[index])
 }
 
 /// What makes a pair a site.
@@ -302,13 +294,4 @@ fn publish(publishers: &[Publisher], ledger: &Ledger, stopped: &AtomicBool) -> R
         std::thread::sleep(due.saturating_duration_since(Instant::now()).max(round / 2));
     }
     Ok(())
-}
-
-/// A line for whoever watches, above the progress bar where there is one.
-fn say(bar: &ProgressBar, text: &str) {
-    if bar.is_hidden() {
-        eprintln!("{text}");
-    } else {
-        bar.println(text);
-    }
 }

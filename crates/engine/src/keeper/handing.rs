@@ -58,7 +58,6 @@ pub(super) struct Doing<'a, F: Files, N> {
     pub(super) journal: &'a mut Journal<F>,
     pub(super) keeping: &'a mut Keeping,
     pub(super) tap: &'a mut Endpoint,
-    pub(super) talk: &'a mut Endpoint,
     pub(super) talking: &'a mut Talking,
     pub(super) handing: &'a mut HandingOn,
     pub(super) net: &'a mut N,
@@ -105,7 +104,7 @@ impl<F: Files, N: Effects> Doing<'_, F, N> {
 
 impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
     fn ask(&mut self, origin: &str, ask: &Ask) {
-        self.talking.say(self.now, &ask_for(origin), &ask.encode(), self.talk, self.net);
+        self.talking.say(self.now, &ask_for(origin), &ask.encode(), self.net);
     }
 
     fn hand_on(&mut self, message: &HandedOn<'_>) -> Handed {
@@ -129,6 +128,6 @@ impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
     }
 
     fn tell(&mut self, progress: &Progress) -> bool {
-        self.talking.say_now(self.now, PROGRESS, &progress.encode(), self.talk, self.net)
+        self.talking.say_now(self.now, PROGRESS, &progress.encode(), self.net)
     }
 }

@@ -40,9 +40,9 @@ pub(super) fn part_for(site: &str) -> String {
     format!("{PART}{site}")
 }
 
-/// What is said, and waits to be.
-#[derive(Default)]
+/// The client that speaks: what is said, and waits to be.
 pub(super) struct Talking {
+    pub(super) endpoint: Endpoint,
     /// The publication of each topic.
     topics: BTreeMap<String, u32>,
     /// What could not be said yet.
@@ -53,18 +53,18 @@ pub(super) struct Talking {
 }
 
 impl Talking {
+    pub(super) fn new(endpoint: Endpoint) -> Talking {
+        let (topics, unsaid, asked) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Talking { endpoint, topics, unsaid, asked, next_beat: None }
+    }
+
     /// The topic of a publication.
     pub(super) fn topic_of(&self, publication: u32) -> Option<String> {
         self.topics.iter().find(|(_, known)| **known == publication).map(|(topic, _)| topic.clone())
     }
 
     /// The publication of a topic, which begins now if it has not. Whether it is admitted is seen later.
-    pub(super) fn publication<N: Effects>(
-        &mut self,
-        topic: &str,
-        talk: &mut Endpoint,
-        net: &mut N,
-    ) -> Option<u32> {
+    pub(super) fn publication<N: Effects>(&mut self, topic: &str, net: &mut N) -> Option<u32> {
         if let Some(known) = self.topics.get(topic) {
             return Some(*known);
         }
@@ -74,59 +74,45 @@ impl Talking {
         let mut heard = Heard::default();
         let mut out = Through { net, base: super::Side::Talk.base(), heard: &mut heard };
         let contract = Contract::every(Span::millis(1)).unpromised();
-        let number = talk.advertise(topic, Some(contract), &mut out).ok()?;
+        let number = self.endpoint.advertise(topic, Some(contract), &mut out).ok()?;
         self.topics.insert(topic.to_owned(), number);
         Some(number)
     }
 
     /// Says something. Returns whether it has left, or will as soon as the topic is admitted.
-    pub(super) fn say<N: Effects>(
-        &mut self,
-        now: Time,
-        topic: &str,
-        bytes: &[u8],
-        talk: &mut Endpoint,
-        net: &mut N,
-    ) -> bool {
+    pub(super) fn say<N: Effects>(&mut self, now: Time, topic: &str, bytes: &[u8], net: &mut N) -> bool {
         // What was to be said before is not said any more.
         self.unsaid.remove(topic);
-        if self.say_now(now, topic, bytes, talk, net) {
+        if self.say_now(now, topic, bytes, net) {
             return true;
         }
-        let number = self.topics.get(topic);
-        let waits = number
-            .is_some_and(|number| matches!(talk.publication_state(*number), Some(PublicationState::Waiting)));
+        let waits = matches!(self.state_of(topic), Some(PublicationState::Waiting));
         if waits {
             self.unsaid.insert(topic.to_owned(), bytes.to_vec());
         }
         waits
     }
 
+    /// How far the registration of a topic has come.
+    fn state_of(&self, topic: &str) -> Option<&PublicationState> {
+        self.endpoint.publication_state(*self.topics.get(topic)?)
+    }
+
     /// Says something now or not at all. Returns whether it has left.
-    pub(super) fn say_now<N: Effects>(
-        &mut self,
-        now: Time,
-        topic: &str,
-        bytes: &[u8],
-        talk: &mut Endpoint,
-        net: &mut N,
-    ) -> bool {
-        let Some(number) = self.publication(topic, talk, net) else { return false };
+    pub(super) fn say_now<N: Effects>(&mut self, now: Time, topic: &str, bytes: &[u8], net: &mut N) -> bool {
+        let Some(number) = self.publication(topic, net) else { return false };
         let mut heard = Heard::default();
         let mut out = Through { net, base: super::Side::Talk.base(), heard: &mut heard };
-        talk.has_primary() && talk.publish(now, number, bytes, &mut out).is_ok()
+        self.endpoint.has_primary() && self.endpoint.publish(now, number, bytes, &mut out).is_ok()
     }
 
     /// Questions whose answers can leave by now.
-    pub(super) fn take_asks(&mut self, talk: &Endpoint, answering: &mut Answering) {
-        let topics = &self.topics;
-        let admitted = |site: &str| {
-            let number = topics.get(&part_for(site));
-            let state = number.and_then(|number| talk.publication_state(*number));
-            matches!(state, Some(PublicationState::Admitted(_)))
-        };
-        for (site, ask) in self.asked.extract_if(.., |site, _| admitted(site)) {
-            answering.hear(&site, ask);
+    pub(super) fn take_asks(&mut self, answering: &mut Answering) {
+        for (site, ask) in std::mem::take(&mut self.asked) {
+            match self.state_of(&part_for(&site)) {
+                Some(PublicationState::Admitted(_)) => answering.hear(&site, ask),
+                _ => _ = self.asked.insert(site, ask),
+            }
         }
     }
 }
@@ -143,14 +129,14 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         if !logs.is_empty() {
             let (journal, began) = (self.keeping.identity, self.began);
             let beat = Beat { journal, reigns: self.acts, began, logs };
-            self.talking.say(now, BEAT, &beat.encode(), &mut self.talk, net);
+            self.talking.say(now, BEAT, &beat.encode(), net);
         }
     }
 
     /// What could not be said before is said now, if it can be.
     pub(super) fn say_what_waits<N: Effects>(&mut self, now: Time, net: &mut N) {
         for (topic, bytes) in std::mem::take(&mut self.talking.unsaid) {
-            self.talking.say(now, &topic, &bytes, &mut self.talk, net);
+            self.talking.say(now, &topic, &bytes, net);
         }
     }
 
@@ -162,7 +148,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         payload: &[u8],
         net: &mut N,
     ) {
-        let Some(account) = self.talk.stream(message.stream) else { return };
+        let Some(account) = self.talking.endpoint.stream(message.stream) else { return };
         let (topic, origin) = (account.topic, account.origin.to_owned());
         if topic == PROGRESS {
             let is_own = account.publisher == self.settings.talk.name;
@@ -177,13 +163,13 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         } else if topic == BEAT {
             if let Ok(beat) = Beat::decode(payload) {
                 // The first question has a topic then.
-                self.talking.publication(&ask_for(&origin), &mut self.talk, net);
+                self.talking.publication(&ask_for(&origin), net);
                 self.asking.hear_beat(now, &origin, beat);
             }
         } else if topic.starts_with(ASK) {
             if let Ok(ask) = Ask::decode(payload)
                 && ask.journal == self.keeping.identity
-                && self.talking.publication(&part_for(&origin), &mut self.talk, net).is_some()
+                && self.talking.publication(&part_for(&origin), net).is_some()
             {
                 self.talking.asked.insert(origin.into(), ask);
                 self.answer(now, net);

@@ -5,7 +5,7 @@ use super::uplink::{AtHome, Ring, bell};
 use crate::Trouble;
 use crate::log::Lines;
 use config::{BrokerAddress, Config, JournalConfig, SiteConfig};
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use engine::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView, KeptTopics};
 use host::{Driver, Helpers, JournalFiles, JournalSync, now, random_number};
 use journal::{Event, Journal, State};
@@ -50,8 +50,9 @@ pub fn start(
     at_home.reach(&mut driver, Own::peers_of_home, config, lines, helpers)?;
     let (ring, bell) = bell()?;
     driver.wake_with(&bell)?;
-    let (orders, to_sync) = unbounded();
-    let (done, synced) = unbounded();
+    // A journal gives no other order until it has been told of the one before.
+    let (orders, to_sync) = bounded(1);
+    let (done, synced) = bounded(1);
     helpers.hire("journal sync", move || {
         sync(&to_sync, &done, &ring);
         Ok(())
@@ -235,6 +236,9 @@ impl KeeperReporter for Told {
             KeeperNews::Homeless { why } => {
                 lines.warn(&format!("site {site}: the site's own broker does not let its keeper in: {why}"));
             }
+            KeeperNews::Unpromised { why } => lines.warn(&format!(
+                "site {site}: the keeper is served as best effort, and what it misses is not kept: {why}"
+            )),
             KeeperNews::Refused { topic, why } => {
                 lines.warn(&format!("site {site}: the site's own broker refuses {topic} to its keeper: {why}"));
             }
