@@ -26,7 +26,7 @@ pub(crate) struct Flow {
 impl Flow {
     pub(crate) fn new(batches: u64, qos: QoS, subscribers: u32) -> Flow {
         let limits = mqtt::Limits { sys_interval: Span::ZERO, ..Default::default() };
-        let fallback = broker::without_contract();
+        let fallback = contract::Contract::unstated();
         let told = mqtt::Settings { limits, fallback, server_references: Default::default(), node: 1 };
         let mut bench = Bench::new(|node| node.with_gateway(mqtt::Gateway::new(told, mqtt::Open)));
         for link in (0..=subscribers).map(LinkId) {

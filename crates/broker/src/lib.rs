@@ -12,7 +12,6 @@ mod watch;
 
 pub use broker::{Broker, Occupancy};
 pub use commands::counting::Unkept;
-pub use commands::implied::without_contract;
 pub use commands::needs::Other;
 pub use commands::rules::Changed;
 pub use commands::sites::Others;

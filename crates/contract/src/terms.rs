@@ -183,6 +183,11 @@ impl Contract {
         Contract { deadline: Span::FOREVER, ..self.best_effort() }
     }
 
+    /// That of a topic of which nobody has said anything: messages go when there is time, and no processor is kept for them.
+    pub fn unstated() -> Contract {
+        Contract::every(Span::FOREVER).unpromised()
+    }
+
     /// Sets `N`.
     pub fn retain(self, messages: u32) -> Contract {
         Contract { retain: messages, ..self }

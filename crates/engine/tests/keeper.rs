@@ -27,7 +27,11 @@ fn contract() -> Contract {
 
 impl Sites {
     fn new(named: bool) -> Sites {
-        let mut world = World::of_pairs(if named { 4 } else { 3 }, |_| {}, None);
+        Sites::with(named, |_| {})
+    }
+
+    fn with(named: bool, brokers: fn(&mut broker::Settings)) -> Sites {
+        let mut world = World::of_pairs(if named { 4 } else { 3 }, brokers, None);
         if named {
             world.add_service(&[ROUTER, ROUTER + 1]);
         }
@@ -202,6 +206,25 @@ fn what_nobody_wants_as_backlog_does_not_cross() {
     assert!(seen.iter().all(|message| !message.0.starts_with('$')));
     let view = sites.world.keepers[0].keeper.view();
     assert!(view.kept >= 2_000 && view.not_kept == 0 && view.given.is_empty(), "{view:?}");
+}
+
+#[test]
+fn no_time_is_kept_for_what_keepers_say_and_for_backlog() {
+    let mut sites = Sites::with(false, |settings| {
+        settings.supply.share_ppm = 1_000_000;
+        settings.costs.io.tcp.write = Span::micros(120);
+    });
+    sites.publish_for(Span::secs(15));
+    sites.cut(SOUTH, true);
+    sites.publish_for(Span::secs(10));
+    sites.cut(SOUTH, false);
+    sites.publish_for(Span::secs(15));
+    sites.world.run_for(Span::secs(20));
+    let told: Vec<String> =
+        sites.world.keepers.iter_mut().flat_map(|kept| kept.keeper.reporter().0.clone()).collect();
+    let (_, backlog) = sites.check();
+    let says = |word: &str| told.iter().any(|told| told.starts_with(word));
+    assert!(backlog > 100 && !says("Unpromised") && !says("Refused"), "{backlog} {told:#?}");
 }
 
 #[test]

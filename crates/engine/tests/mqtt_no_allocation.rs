@@ -26,7 +26,7 @@ fn while_messages_flow(qos: QoS, session_expiry: u32, keeps: bool) -> u64 {
     let costs = contract::admission::Costs::of_messages(cost, cost, cost);
     let settings = Settings { has_peer: false, costs, ..Settings::new("a", NodeId(1), now) };
     let limits = mqtt::Limits { sys_interval: Span::ZERO, inflight: 16, ..Default::default() };
-    let fallback = broker::without_contract();
+    let fallback = contract::Contract::unstated();
     let told = mqtt::Settings { limits, fallback, server_references: Default::default(), node: 1 };
     let node = BrokerNode::new(settings, Silent { keeps });
     let mut node = node.with_gateway(mqtt::Gateway::new(told, mqtt::Open));

@@ -211,7 +211,7 @@ impl World {
 
     fn gateway_settings(&self, host: usize, settings: &Settings) -> Option<mqtt::Settings> {
         let limits = self.scenario.mqtt;
-        let fallback = broker::without_contract();
+        let fallback = contract::Contract::unstated();
         let plain = Some(["b", "a"][host].into());
         let server_references = mqtt::References { plain, ..Default::default() };
         Some(mqtt::Settings { limits, fallback, server_references, node: settings.node.0 })

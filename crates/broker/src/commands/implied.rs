@@ -141,11 +141,6 @@ impl Denial {
     }
 }
 
-/// What is promised to a topic of which nobody has said anything: to be dispatched when nothing more urgent waits.
-pub fn without_contract() -> Contract {
-    Contract { loss: Loss::Unbounded, retain: 0, deadline: Span::FOREVER, ..Contract::every(Span::FOREVER) }
-}
-
 /// Why a loss number for these results cannot be kept, if it cannot: what is lost cannot be told from what was never made.
 fn uncountable(result: &Outcome<'_>, contract: &Contract) -> Option<Denial> {
     let gaps = result.gaps.filter(|_| contract.loss != Loss::Unbounded)?;

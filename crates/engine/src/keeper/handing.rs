@@ -92,7 +92,7 @@ impl<F: Files, N: Effects> Doing<'_, F, N> {
             origin,
             incarnation: life,
             first_seq: seq,
-            contract: Contract::every(Span::millis(1)).unpromised(),
+            contract: Contract::unstated(),
             retain: 0,
             crossing: Crossing::default(),
         };

@@ -59,7 +59,7 @@ impl Stand {
         };
         let told = mqtt::Settings {
             limits,
-            fallback: broker::without_contract(),
+            fallback: contract::Contract::unstated(),
             server_references: mqtt::References {
                 plain: Some("elsewhere:1883".into()),
                 ..Default::default()

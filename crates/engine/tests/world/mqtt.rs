@@ -20,7 +20,7 @@ pub fn gateway(index: usize, node: NodeId, tune: fn(&mut ::mqtt::Settings)) -> :
             standby: ::mqtt::Standby::Redirect,
             ..Default::default()
         },
-        fallback: broker::without_contract(),
+        fallback: contract::Contract::unstated(),
         server_references: ::mqtt::References {
             plain: Some(["b:1883", "a:1883"][index].into()),
             ..Default::default()

@@ -1,8 +1,8 @@
 //! What serves clients of MQTT.
 
 use super::logins::UserRules;
-use broker::without_contract;
 use config::BrokerAddress;
+use contract::Contract;
 use host::random_number;
 use mqtt::{Gateway, Settings};
 
@@ -15,7 +15,7 @@ pub fn new(
 ) -> Gateway<UserRules> {
     let settings = Settings {
         limits,
-        fallback: without_contract(),
+        fallback: Contract::unstated(),
         server_references: partner
             .map(|partner| partner.listeners.mqtt_references.clone())
             .unwrap_or_default(),
