@@ -10,6 +10,7 @@ use crate::store::sessions::Session;
 use crate::store::table::{Stream, Table};
 use crate::watch::COMPLAINT_INTERVAL;
 use crate::watch::events::Event;
+use crate::watch::silence::Gaps;
 use contract::{Mutant, Span, StreamId, Time, invariants};
 use std::ops::Range;
 use wire::{FarewellReason, Frame, LinkId};
@@ -92,10 +93,12 @@ impl Broker {
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
         let places = self.house.streams(&self.flow.store.table);
+        let gaps = Gaps { promises: &self.promises, topics: &self.settings.topics };
         self.silences.listen_to_streams(
             now,
             reigns,
             (&mut self.flow.store.table, places),
+            &gaps,
             &mut self.flow.stats,
             out,
         );

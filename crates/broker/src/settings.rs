@@ -76,6 +76,16 @@ pub struct TopicRule {
     pub filter: TopicFilter,
     /// Their contract.
     pub contract: Contract,
+    /// The longest time between two messages of a publisher after which it is not yet silent, whatever it has done before. Forever: that
+    /// follows from the contract, and from what is usual.
+    pub gap: Span,
+}
+
+impl TopicRule {
+    /// A contract, and nothing else.
+    pub fn new(filter: TopicFilter, contract: Contract) -> TopicRule {
+        TopicRule { filter, contract, gap: Span::FOREVER }
+    }
 }
 
 /// How a broker notices that its partner is gone, and how long it waits for one.

@@ -232,6 +232,7 @@ pub(crate) mod topic {
          with them; brokers count those that are there.");
             SIZE: u32 = key("size", bytes_within(1, PAYLOAD_BYTES_MAX as i64), "limits.size_assumed", "The largest payload of its messages. Brokers reserve memory for so much; where it is left out, for limits.size_assumed.");
             KEEP: Span = key("keep", duration(), "\"0s\"", "How long messages are kept in the site's journal, for sites that miss them; \"72h\". 0s: not at all. Needs site.journal.");
+            GAP: Span = key("gap", duration(), "\"inf\"", "The longest time between two messages of one publisher: after it the topic is silent, which is told, shown and an alarm. inf: that follows from the contract and from what is usual; best effort and rare messages are not judged then.");
             CONFIRM: bool = key("confirm", switch(), "false", "Whether a message counts as dispatched only when its subscribers have confirmed it: survives the power loss of a host, not only the death of a process.");
         }
     }

@@ -667,7 +667,18 @@ impl Understanding {
         }
         self.effective.push((format!("topic {filter}"), contract.to_string(), self.origin(place)));
         let keep = row.get(&topic::KEEP);
-        Some(TopicFamily { rule: TopicRule { filter, contract }, streams, subscribers, keep })
+        let gap = row.get(&topic::GAP);
+        if gap < contract.period || gap <= Span::ZERO {
+            let message = format!(
+                "gap is {gap}, which is the longest time between two messages, and period is {}, which is the shortest",
+                contract.period
+            );
+            let remedy = "give gap more than the period, or leave it out".to_owned();
+            self.problem(&table.place_of(topic::GAP.path()), message, remedy);
+            return None;
+        }
+        let rule = TopicRule { gap, ..TopicRule::new(filter, contract) };
+        Some(TopicFamily { rule, streams, subscribers, keep })
     }
 
     /// How long the data thread may keep others waiting, or leave messages waiting.

@@ -68,6 +68,7 @@ fn default_section(head: &str, shown: &str) -> String {
 fn example(section: &str, key: &Key) -> &'static str {
     match key.path {
         "keep" if section == "topic" => "\"72h\"",
+        "gap" => "\"10s\"",
         "filter" | "topic" => "\"turbine/+/vibration\"",
         "keys" => "[\"pendulum/angle\", \"sensor/{0..99}\"]",
         "writers" => "[\"a\", \"b\", \"c\"]",

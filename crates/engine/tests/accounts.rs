@@ -10,7 +10,7 @@ use world::run::urgent;
 
 /// One class for `t/#`, and whatever is left.
 fn with_rule(settings: &mut Settings) {
-    settings.topics = vec![TopicRule { filter: "t/#".parse().unwrap(), contract: urgent() }];
+    settings.topics = vec![TopicRule::new("t/#".parse().unwrap(), urgent())];
 }
 
 struct Plant {

@@ -307,7 +307,7 @@ fn a_refused_contract_is_not_carried_and_says_what_would_be() {
 fn a_configured_contract_serves_publishers_that_state_none() {
     fn tune(settings: &mut broker::Settings) {
         let filter: TopicFilter = "turbine/+/speed".parse().unwrap();
-        settings.topics.push(broker::TopicRule { filter, contract: urgent() });
+        settings.topics.push(broker::TopicRule::new(filter, urgent()));
     }
     let mut world = World::protected(tune);
     let client = world.add_client("c");

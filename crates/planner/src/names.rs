@@ -75,7 +75,7 @@ mod tests {
         let family = |(filter, streams): &(&str, u32)| TopicFamily {
             subscribers: 1,
             keep: Span::ZERO,
-            rule: TopicRule { filter: filter.parse().unwrap(), contract: Contract::every(Span::millis(50)) },
+            rule: TopicRule::new(filter.parse().unwrap(), Contract::every(Span::millis(50))),
             streams: *streams,
         };
         given.iter().map(family).collect()

@@ -636,11 +636,7 @@ impl Maker {
     /// Contracts of the topics whose publishers do not state them.
     fn rules(&mut self, publishers: &[PublisherSpec]) -> Vec<TopicRule> {
         let topics = publishers.iter().flat_map(|publisher| &publisher.topics).filter(|topic| !topic.stated);
-        topics
-            .filter_map(|topic| {
-                Some(TopicRule { filter: topic.name.parse().ok()?, contract: topic.contract })
-            })
-            .collect()
+        topics.filter_map(|topic| Some(TopicRule::new(topic.name.parse().ok()?, topic.contract))).collect()
     }
 
     fn limits(&mut self) -> Limits {

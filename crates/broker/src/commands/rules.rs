@@ -82,6 +82,7 @@ impl Broker {
         self.promises.rules = by_filter(&rules);
         self.flow.stats.classes.change(&rules);
         self.settings.topics = rules;
+        self.silences.change_gaps();
         let topics: Vec<TopicId> = self.flow.store.table.topics().map(|(index, _)| index).collect();
         for index in topics {
             let class =

@@ -17,6 +17,8 @@ pub(crate) struct Quiet {
     usual: Span,
     pub(crate) silent: bool,
     ended: bool,
+    /// What the configuration says of its gaps, and the count of its changes by which that was looked up.
+    gap: (u32, Span),
 }
 
 /// What a look finds.
@@ -33,8 +35,21 @@ impl Quiet {
         self.ended = true;
     }
 
-    /// Looks at a stream. What was seen before `from` does not count.
-    pub(crate) fn look(&mut self, now: Time, from: Time, seen: (u64, u64), contract: &Contract) -> Finding {
+    /// The longest gap that it may have; forever where that is not configured. Looked up again where the configuration has changed.
+    pub(crate) fn gap(&mut self, changes: u32, look_up: impl FnOnce() -> Span) -> Span {
+        if self.gap.0 != changes {
+            self.gap = (changes, look_up());
+        }
+        self.gap.1
+    }
+
+    /// After how long it is silent, where nothing is configured of its gaps.
+    pub(crate) fn patience(&self, contract: &Contract) -> Span {
+        (contract.period * 2).max(self.usual * 2) + contract.deadline + TOLERANCE
+    }
+
+    /// Looks at a stream that is silent after so long. What was seen before `from` does not count.
+    pub(crate) fn look(&mut self, now: Time, from: Time, seen: (u64, u64), patience: Span) -> Finding {
         if self.since < from || self.since > now {
             (self.since, self.seen, self.silent) = (now, seen, false);
             return Finding::Nothing;
@@ -49,7 +64,6 @@ impl Quiet {
             (self.since, self.seen, self.ended) = (now, seen, false);
             return if was_silent { Finding::Spoke { after } } else { Finding::Nothing };
         }
-        let patience = (contract.period * 2).max(self.usual * 2) + contract.deadline + TOLERANCE;
         if self.silent || self.ended || after <= patience {
             return Finding::Nothing;
         }
@@ -64,15 +78,16 @@ mod tests {
 
     const START: Time = Time(1_000_000_000_000);
 
-    fn every_second() -> Contract {
-        Contract::every(Span::secs(1)).deadline(Span::millis(500))
+    fn look(quiet: &mut Quiet, now: Time, from: Time, seen: (u64, u64)) -> Finding {
+        let patience = quiet.patience(&Contract::every(Span::secs(1)).deadline(Span::millis(500)));
+        quiet.look(now, from, seen, patience)
     }
 
     /// Looks every 100 ms until something is found.
     fn find(quiet: &mut Quiet, now: &mut Time, seen: (u64, u64)) -> Option<Span> {
         for _ in 0..1_000 {
             *now = *now + Span::millis(100);
-            if let Finding::Fell { after } = quiet.look(*now, START, seen, &every_second()) {
+            if let Finding::Fell { after } = look(quiet, *now, START, seen) {
                 return Some(after);
             }
         }
@@ -84,7 +99,7 @@ mod tests {
         let (mut quiet, mut now) = (Quiet::default(), START);
         assert_eq!(find(&mut quiet, &mut now, (1, 0)), Some(Span::millis(3_600)));
         assert_eq!(find(&mut quiet, &mut now, (1, 0)), None, "it is found once");
-        let spoke = quiet.look(now, START, (9, 7), &every_second());
+        let spoke = look(&mut quiet, now, START, (9, 7));
         assert!(matches!(spoke, Finding::Spoke { .. }) && !quiet.silent);
         assert_eq!(
             find(&mut quiet, &mut now, (9, 7)),
@@ -98,27 +113,36 @@ mod tests {
         let (mut quiet, mut now) = (Quiet::default(), START);
         assert_eq!(find(&mut quiet, &mut now, (1, 0)), Some(Span::millis(3_600)));
         now = now + Span::millis(1_400);
-        assert_eq!(quiet.look(now, START, (2, 0), &every_second()), Finding::Spoke { after: Span::secs(5) });
+        assert_eq!(look(&mut quiet, now, START, (2, 0)), Finding::Spoke { after: Span::secs(5) });
         assert_eq!(find(&mut quiet, &mut now, (2, 0)), Some(Span::millis(11_600)));
+    }
+
+    #[test]
+    fn a_gap_that_is_configured_is_looked_up_once_for_each_configuration() {
+        let mut quiet = Quiet::default();
+        let gap = |quiet: &mut Quiet, changes, gap| quiet.gap(changes, || gap);
+        assert_eq!(gap(&mut quiet, 1, Span::secs(3)), Span::secs(3));
+        assert_eq!(gap(&mut quiet, 1, Span::secs(4)), Span::secs(3));
+        assert_eq!(gap(&mut quiet, 2, Span::FOREVER), Span::FOREVER);
     }
 
     #[test]
     fn what_has_ended_is_not_silent_until_it_goes_on() {
         let (mut quiet, mut now) = (Quiet::default(), START);
-        quiet.look(now, START, (1, 0), &every_second());
+        look(&mut quiet, now, START, (1, 0));
         quiet.end();
         assert_eq!(find(&mut quiet, &mut now, (1, 0)), None);
-        quiet.look(now, START, (2, 0), &every_second());
+        look(&mut quiet, now, START, (2, 0));
         assert!(find(&mut quiet, &mut now, (2, 0)).is_some());
     }
 
     #[test]
     fn a_clock_that_jumps_makes_nobody_silent() {
         let mut quiet = Quiet::default();
-        quiet.look(START, START, (1, 0), &every_second());
+        look(&mut quiet, START, START, (1, 0));
         let later = START + Span::secs(3_600);
-        assert_eq!(quiet.look(later, later, (1, 0), &every_second()), Finding::Nothing);
-        assert_eq!(quiet.look(START, START, (1, 0), &every_second()), Finding::Nothing);
-        assert_eq!(quiet.look(START + Span::secs(1), START, (1, 0), &every_second()), Finding::Nothing);
+        assert_eq!(look(&mut quiet, later, later, (1, 0)), Finding::Nothing);
+        assert_eq!(look(&mut quiet, START, START, (1, 0)), Finding::Nothing);
+        assert_eq!(look(&mut quiet, START + Span::secs(1), START, (1, 0)), Finding::Nothing);
     }
 }

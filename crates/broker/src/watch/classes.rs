@@ -135,10 +135,7 @@ mod tests {
     use contract::Contract;
 
     fn rules(filters: &[&str]) -> Vec<TopicRule> {
-        let rule = |filter: &&str| TopicRule {
-            filter: filter.parse().unwrap(),
-            contract: Contract::every(Span::millis(10)),
-        };
+        let rule = |filter: &&str| TopicRule::new(filter.parse().unwrap(), Contract::every(Span::millis(10)));
         filters.iter().map(rule).collect()
     }
 

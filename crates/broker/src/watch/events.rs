@@ -498,6 +498,8 @@ pub enum Event<'a> {
         publisher: &'a str,
         /// For how long nothing has come.
         after: Span,
+        /// What is configured to be the longest gap; forever where nothing is.
+        gap: Span,
     },
     /// It goes on.
     SilenceEnded {
@@ -723,10 +725,15 @@ impl fmt::Display for Event<'_> {
                 self.write_store(f)
             }
             Event::CutOff { .. } | Event::CutOffEnded { .. } => self.write_cut(f),
-            Event::Silent { topic, publisher, after } => write!(
+            Event::Silent { topic, publisher, after, gap } if gap.is_forever() => write!(
                 f,
                 "`{topic}` of {publisher} is silent: nothing has come for {after}. Its publisher is cut off or stands still, or has \
                  nothing to say; look after it"
+            ),
+            Event::Silent { topic, publisher, after, gap } => write!(
+                f,
+                "`{topic}` of {publisher} is silent: nothing has come for {after}, and something was to come within {gap} (gap). Look \
+                 after its publisher, and the way from it"
             ),
             Event::SilenceEnded { topic, publisher, after } => {
                 write!(f, "`{topic}` of {publisher} goes on, after {after} in which nothing came")

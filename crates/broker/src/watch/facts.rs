@@ -378,7 +378,8 @@ impl Event<'_> {
                 }
             }
             Event::Reincarnated { client } => hear("client", Text(client)),
-            Event::Silent { topic, publisher, after } | Event::SilenceEnded { topic, publisher, after } => {
+            Event::Silent { topic, publisher, after, .. }
+            | Event::SilenceEnded { topic, publisher, after } => {
                 hear("topic", Text(topic));
                 hear("client", Text(publisher));
                 hear("after_seconds", Seconds(*after));

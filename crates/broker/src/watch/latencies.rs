@@ -87,7 +87,7 @@ mod tests {
 
     fn classes() -> Classes {
         let contract = Contract::every(Span::millis(10));
-        Classes::new(&[TopicRule { filter: "a/#".parse().unwrap(), contract }], 8)
+        Classes::new(&[TopicRule::new("a/#".parse().unwrap(), contract)], 8)
     }
 
     proptest! {

@@ -10,10 +10,14 @@
 //! apart is what comes next: where it goes on with the next number, it had nothing to say, and so long a pause is usual for this stream
 //! from then on; it is silent after twice as long. Where numbers are missing, it was not heard, and nothing is learnt.
 //!
-//! Not judged: best effort, topics without a period, streams that have never said anything, results of operators, and streams whose
-//! publisher has ended them or said farewell.
+//! Where a gap is configured, a stream is silent after that, whatever is usual: since it was there first, or said something last.
+//!
+//! Not judged: results of operators, and streams whose publisher has ended them or said farewell; where no gap is configured, best effort,
+//! topics without a period, and streams that have never said anything.
 
+use crate::commands::Promises;
 use crate::outputs::Outputs;
+use crate::settings::TopicRule;
 use crate::store::quiet::Finding;
 use crate::store::table::{Stream, Table, Topic};
 use crate::watch::events::Event;
@@ -28,12 +32,32 @@ pub(crate) struct Silences {
     /// What was seen before does not count: since then this broker reigns, or its clock has jumped.
     from: Time,
     reigns: bool,
+    /// How often the configuration of topics has changed.
+    changes: u32,
+}
+
+/// What is configured of gaps.
+pub(crate) struct Gaps<'a> {
+    pub(crate) promises: &'a Promises,
+    pub(crate) topics: &'a [TopicRule],
+}
+
+impl Gaps<'_> {
+    fn of(&self, topic: &str) -> Span {
+        let rule = self.promises.rule_of(topic).and_then(|place| self.topics.get(place));
+        rule.map_or(Span::FOREVER, |rule| rule.gap)
+    }
 }
 
 impl Silences {
     /// How many streams are silent.
     pub(crate) fn count(&self) -> u32 {
         self.count
+    }
+
+    /// Other gaps are configured from now on.
+    pub(crate) fn change_gaps(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// Everybody is listened to anew.
@@ -65,6 +89,7 @@ impl Silences {
         now: Time,
         reigns: bool,
         (table, places): (&mut Table, Range<usize>),
+        gaps: &Gaps<'_>,
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
@@ -77,12 +102,16 @@ impl Silences {
         for index in places {
             // There need not be a stream at each place.
             let Some((stream, topic)) = table.pair_mut(StreamId(index as u32)) else { continue };
-            if !is_judged(stream, topic) {
+            // A stream begins with none; the first look finds what is configured.
+            let changes = self.changes.wrapping_add(1);
+            let gap = stream.record.quiet.gap(changes, || gaps.of(topic.name.as_str()));
+            if !is_judged(stream, topic, !gap.is_forever()) {
                 continue;
             }
             let seen = (stream.next_seq, stream.record.troubles.lost);
             let record = &mut stream.record;
-            let finding = record.quiet.look(now, self.from, seen, &topic.contract);
+            let patience = if gap.is_forever() { record.quiet.patience(&topic.contract) } else { gap };
+            let finding = record.quiet.look(now, self.from, seen, patience);
             let (silent, after) = match finding {
                 Finding::Nothing => continue,
                 Finding::Fell { after } => (true, after),
@@ -92,7 +121,7 @@ impl Silences {
             if stats.telling.allows(now, Time::ZERO) {
                 let (topic, publisher) = (topic.name.as_str(), &*record.publisher);
                 out.report(&if silent {
-                    Event::Silent { topic, publisher, after }
+                    Event::Silent { topic, publisher, after, gap }
                 } else {
                     Event::SilenceEnded { topic, publisher, after }
                 });
@@ -101,11 +130,9 @@ impl Silences {
     }
 }
 
-fn is_judged(stream: &Stream, topic: &Topic) -> bool {
+fn is_judged(stream: &Stream, topic: &Topic, has_gap: bool) -> bool {
     let contract = &topic.contract;
-    stream.record.admitted
-        && stream.record.made_of.is_none()
-        && contract.loss != Loss::Unbounded
-        && !contract.period.is_forever()
-        && stream.arrived() > 0
+    let has_said_when =
+        contract.loss != Loss::Unbounded && !contract.period.is_forever() && stream.arrived() > 0;
+    stream.record.admitted && stream.record.made_of.is_none() && (has_gap || has_said_when)
 }

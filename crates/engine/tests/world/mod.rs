@@ -19,7 +19,7 @@ mod turn;
 
 pub use place::Who;
 
-use broker::Settings;
+use broker::{Settings, TopicRule};
 use contract::{Contract, NodeId, Span, Time};
 use endpoint::{Delivery, Endpoint, PublicationState, PublishError, Reigning, Unfit};
 use engine::driving;
@@ -28,7 +28,7 @@ use engine::{
     Application, BrokerNode, ClientNode, ClientOutputs, Node, Uplink, UplinkNews, UplinkReporter,
     UplinkSettings,
 };
-use place::{Place, Stranger};
+use place::{Place, Program, Stranger};
 use port::Port;
 use simulation::Agenda;
 use simulation::network::{self, Hosts, Network, Passing};
@@ -377,6 +377,17 @@ impl World {
         self.port(who).dial(PeerIndex(broker as u8), Span::secs(1));
         self.run_for(Span::millis(1));
         self.strangers.last().unwrap().heard.clone()
+    }
+
+    /// A broker is given other contracts and gaps of topics.
+    pub fn change_topics(&mut self, broker: usize, topics: Vec<TopicRule>) -> Result<(), String> {
+        let host = self.host(Who::Broker(broker));
+        let changed = self.with_node(host, |program, now, port| match program {
+            Program::Broker(node) => node.change_topics(now, topics, port).map(drop),
+            _ => panic!("no broker"),
+        });
+        self.rouse(host);
+        changed.unwrap()
     }
 
     /// Bytes that wait on all connections of a broker.

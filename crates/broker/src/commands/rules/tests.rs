@@ -7,7 +7,7 @@ use contract::{Span, StreamId, Ticket};
 use wire::{LinkId, Message, MessageFlags};
 
 fn rule(filter: &str, contract: Contract) -> TopicRule {
-    TopicRule { filter: filter.parse().unwrap(), contract }
+    TopicRule::new(filter.parse().unwrap(), contract)
 }
 
 fn fast() -> Contract {

@@ -238,7 +238,7 @@ impl Tried {
             supply: contract::Supply { share_ppm: 900_000, blocking: Span::ZERO },
             schedulability: false,
             best_effort_subscriptions: false,
-            topics: vec![TopicRule { filter: "plain/a".parse().unwrap(), contract: contract_of("plain/a") }],
+            topics: vec![TopicRule::new("plain/a".parse().unwrap(), contract_of("plain/a"))],
             detection: Default::default(),
             limits,
         };

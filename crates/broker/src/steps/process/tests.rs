@@ -241,7 +241,7 @@ fn rings_grow_as_far_as_limits_allow_and_the_operator_is_told() {
 
 #[test]
 fn a_loss_number_for_results_with_gaps_of_their_own_is_refused() {
-    let rule = |topic: &str, contract| TopicRule { filter: topic.parse().unwrap(), contract };
+    let rule = |topic: &str, contract| TopicRule::new(topic.parse().unwrap(), contract);
     let kept = Contract::every(Span::millis(1)).deadline(Span::millis(10)).tolerate(5);
     let rules = vec![rule("counted", kept), rule("any", kept.best_effort())];
     let (mut broker, mut out) = (broker_of(rules, |_| {}), Alone::default());
