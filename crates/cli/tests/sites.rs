@@ -4,7 +4,13 @@
 
 mod support;
 
+use mqtt::packet::Version;
+use mqtt::testing::{FromBroker, Heard, QoS, connect, subscribe};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::num::NonZeroU16;
+use std::time::Duration;
 use support::{Family, Load, PATIENT, Pair, Receiver, Site, free_ports, http, wait_for, wait_until};
 
 /// What makes a pair a site, whose router is that.
@@ -83,6 +89,60 @@ fn a_site_says_how_it_is_joined_and_a_broker_without_one_that_it_is_not() {
     let (code, body) = http::get(other, "/api/v1/site");
     assert!(code == 404 && body.contains("site.name"), "{code} {body}");
     alone.run(&["site", "status"]).must(2, &["give it site.name"]);
+}
+
+/// What a client of MQTT, which is connected and has subscribed alarms, gets until one says this.
+fn alarm_that_says(stream: &mut TcpStream, reader: &mut FromBroker, says: &str) -> String {
+    wait_for(says, || {
+        while let Some(heard) = reader.next_heard().unwrap() {
+            if let Heard::Message(message) = heard {
+                let text = String::from_utf8_lossy(&message.payload).into_owned();
+                if text.contains(says) {
+                    return Some(text);
+                }
+            }
+        }
+        let mut bytes = [0; 4096];
+        if let Ok(read) = stream.read(&mut bytes) {
+            assert!(read > 0, "the broker has closed");
+            reader.feed(&bytes[..read]);
+        }
+        None
+    })
+}
+
+#[test]
+fn a_router_that_goes_and_comes_back_is_an_alarm_on_the_sites_own_broker() {
+    let [port] = free_ports::<1>();
+    let router = Site::new(PATIENT);
+    let mut running = router.start(0);
+    let north = Site::new(&format!("{}[brokers.a]\nmqtt = \"127.0.0.1:{port}\"\n", joined("north", &router)));
+    let text = std::fs::read_to_string(&north.config).unwrap();
+    let (head, mqtt) = text.rsplit_once("[brokers.a]\n").unwrap();
+    std::fs::write(&north.config, head.replacen("[brokers.a]\n", &format!("[brokers.a]\n{mqtt}"), 1))
+        .unwrap();
+    let broker = north.start(0);
+    wait_until("the router to be reached", || broker.log().contains("the router r1 is reached"));
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut reader = FromBroker::new(Version::V5);
+    stream.write_all(&connect(Version::V5, "panel", true).unwrap()).unwrap();
+    let first = NonZeroU16::new(1).unwrap();
+    stream.write_all(&subscribe(Version::V5, first, "$SYS/verge/alarms", QoS::AtMostOnce).unwrap()).unwrap();
+    wait_for("the subscription", || {
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).unwrap_or(0);
+        reader.feed(&bytes[..read]);
+        std::iter::from_fn(|| reader.next_heard().unwrap()).find(|heard| matches!(heard, Heard::Suback(..)))
+    });
+    running.kill();
+    let alarm = alarm_that_says(&mut stream, &mut reader, "router_unreached");
+    let alarm: serde_json::Value = serde_json::from_str(&alarm).unwrap();
+    assert_eq!((&alarm["router"], &alarm["severity"]), (&"r1".into(), &"warn".into()), "{alarm}");
+    assert!(alarm["text"].as_str().unwrap().contains("site north: the router r1 is not reached"), "{alarm}");
+    let _again = router.start(0);
+    let alarm = alarm_that_says(&mut stream, &mut reader, "router_reached");
+    assert!(alarm.contains("\"severity\":\"info\""), "{alarm}");
 }
 
 #[test]

@@ -212,8 +212,9 @@ pub(crate) fn reach(
     at: &Whereabouts,
     name: Option<ServerName<'static>>,
 ) {
-    net.set_peer(broker, at.clone(), name.clone());
-    net.set_peer(Endpoint::way(broker), at.clone(), name);
+    let target = host::Target { whereabouts: at.clone(), name, tunnel: None };
+    net.set_peer(broker, target.clone());
+    net.set_peer(Endpoint::way(broker), target);
 }
 
 /// Finds out what a name means, and again while somebody is not reached there, until the client ends.

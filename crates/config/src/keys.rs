@@ -1,6 +1,7 @@
 //! The definitions of all keys: for each its path, what it takes, its default, and what it means. What a key takes is also the type as
 //! which it is read, so that a mistyped or misread key does not compile.
 
+use crate::site::ProxyAddress;
 use crate::typed::*;
 use crate::value::VoteName;
 use broker::{Policy, Severity};
@@ -192,6 +193,9 @@ keys! {
         UPLINK_USER: Option<String> = key("uplink.user", user(), "\"\"", "Who the site is at routers, where they have users. It needs the same rights there: to publish below its own name, and to subscribe below those of others.");
         UPLINK_PASSWORD_FILE: Option<PathBuf> = key("uplink.password_file", path(), "\"\"", "A file with that user's password in its first line.");
         UPLINK_TLS: Option<bool> = key("uplink.tls", switch_or_auto(), "\"auto\"", "Whether routers are spoken to over TLS, with tls.certificate and tls.key. auto: where tls.ca is given.");
+        UPLINK_PROXY: Option<ProxyAddress> = key("uplink.proxy", proxy(), "\"none\"", "A proxy through which routers, and what names them, are reached. It looks up their names. none: they are reached directly.");
+        UPLINK_PROXY_USER: Option<String> = key("uplink.proxy_user", user(), "\"\"", "Who this is at the proxy, where that wants to know.");
+        UPLINK_PROXY_PASSWORD_FILE: Option<PathBuf> = key("uplink.proxy_password_file", path(), "\"\"", "A file with that user's password in its first line.");
         UPLINK_LINK: Option<LinkClass> = key("uplink.link", link(), "\"cloud\"", "The link class by which routers reckon the way to this site.");
         UPLINK_RETAIN: u32 = key("uplink.retain", integer(0, 65_536), "0", "How many messages of each stream are retained at least, to be sent again when a router fails. 0: as many as the contract says.");
         UPLINK_BACKLOG_RATE: u64 = key("uplink.backlog_rate", bytes_within(16 << 10, 1 << 32), "\"1MiB\"", "Bytes in a second that each broker of this site sends to others at most of what they missed, so that it holds up nothing live.");

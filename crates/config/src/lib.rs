@@ -38,7 +38,7 @@ pub use pages::{default_text, reference};
 pub use problems::{File, Problem, Problems, Source, Subject};
 use schema::{KEYS, Repeated};
 pub use security::{ClientConfig, SecurityConfig};
-pub use site::{JournalConfig, Login, ROUTERS_MAX, RouterAddress, SiteConfig};
+pub use site::{JournalConfig, Login, ProxyAddress, ROUTERS_MAX, RouterAddress, SiteConfig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

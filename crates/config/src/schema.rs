@@ -20,6 +20,8 @@ pub enum Kind {
     AddressOrNone,
     /// A file, or `none`.
     PathOrNone,
+    /// `http://host:port` or `socks5://host:port`, or `none`.
+    Proxy,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number in this range.
@@ -90,6 +92,7 @@ impl Kind {
             Kind::Address => "\"host:port\"".to_owned(),
             Kind::AddressOrNone => "\"host:port\", or \"none\"".to_owned(),
             Kind::PathOrNone => "path of a file, or \"none\"".to_owned(),
+            Kind::Proxy => "\"http://host:port\" or \"socks5://host:port\", or \"none\"".to_owned(),
             Kind::Choice(words) => {
                 words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
             }

@@ -4,7 +4,10 @@ use super::{Config, Understanding, keys};
 use contract::{LinkClass, Span, TopicFilter};
 use host::Place;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
+use wire::ProxyKind;
 
 /// Routers that a site may be told of.
 pub const ROUTERS_MAX: usize = 14;
@@ -24,6 +27,8 @@ pub struct SiteConfig {
     pub at_routers: Login,
     /// Whether connections to routers are encrypted.
     pub secure: bool,
+    /// The proxy through which routers and what names them are reached, and who the site is there.
+    pub proxy: Option<(ProxyAddress, Login)>,
     /// The link class by which routers reckon the way to the site.
     pub link: LinkClass,
     /// Messages of each stream that are retained for a router that fails, at least.
@@ -99,6 +104,44 @@ pub struct Login {
     pub password_file: Option<PathBuf>,
 }
 
+/// A proxy: what it speaks, and where it is. As text `http://host:port` or `socks5://host:port`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProxyAddress {
+    /// What it speaks.
+    pub kind: ProxyKind,
+    /// Where it is.
+    pub place: Place,
+}
+
+impl FromStr for ProxyAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProxyAddress, String> {
+        let (scheme, rest) = text.split_once("://").ok_or("it does not say what the proxy speaks")?;
+        let kind = match scheme {
+            "http" => ProxyKind::Http,
+            // The proxy looks names up in any case, which is what some programs call `socks5h`.
+            "socks5" | "socks5h" => ProxyKind::Socks5,
+            other => return Err(format!("`{other}` is no proxy that is spoken to")),
+        };
+        if rest.contains('@') {
+            return Err("the user does not belong here, but to uplink.proxy_user".to_owned());
+        }
+        let place = rest.strip_suffix('/').unwrap_or(rest).parse()?;
+        Ok(ProxyAddress { kind, place })
+    }
+}
+
+impl fmt::Display for ProxyAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.kind {
+            ProxyKind::Http => "http",
+            ProxyKind::Socks5 => "socks5",
+        };
+        write!(f, "{scheme}://{}", self.place)
+    }
+}
+
 /// Where a router is reached.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RouterAddress {
@@ -124,6 +167,9 @@ impl Understanding {
             at_home: login(&keys::SITE_USER, &keys::SITE_PASSWORD_FILE),
             at_routers: login(&keys::UPLINK_USER, &keys::UPLINK_PASSWORD_FILE),
             secure: self.get(&keys::UPLINK_TLS).unwrap_or_else(|| self.file(&keys::TLS_CA).is_some()),
+            proxy: self
+                .get(&keys::UPLINK_PROXY)
+                .map(|proxy| (proxy, login(&keys::UPLINK_PROXY_USER, &keys::UPLINK_PROXY_PASSWORD_FILE))),
             link: self.get(&keys::UPLINK_LINK).unwrap_or(LinkClass::CLOUD),
             retain: self.get(&keys::UPLINK_RETAIN),
             journal: self.file(&keys::SITE_JOURNAL).map(|folder| JournalConfig {
@@ -197,10 +243,15 @@ impl Understanding {
             let message = "uplink.tls is true, and nobody is known who issues certificates of routers";
             self.problem(&source, message.to_owned(), "give tls.ca".to_owned());
         }
-        for (login, user, file) in [
+        let at_proxy = site
+            .proxy
+            .iter()
+            .map(|(_, login)| (login, &keys::UPLINK_PROXY_USER, &keys::UPLINK_PROXY_PASSWORD_FILE));
+        let logins = [
             (&site.at_home, &keys::SITE_USER, &keys::SITE_PASSWORD_FILE),
             (&site.at_routers, &keys::UPLINK_USER, &keys::UPLINK_PASSWORD_FILE),
-        ] {
+        ];
+        for (login, user, file) in logins.into_iter().chain(at_proxy) {
             if login.user.is_some() != login.password_file.is_some() {
                 let source = if login.user.is_some() { self.place_of(user) } else { self.place_of(file) };
                 let message = format!("{} and {} belong together", user.path(), file.path());
@@ -218,7 +269,8 @@ impl Understanding {
                 .flatten()
                 .map(|place| (place.to_string(), format!("brokers.{}", broker.name)))
         });
-        let mut known: BTreeMap<String, String> = own.collect();
+        // Behind a proxy the same address may be another host.
+        let mut known: BTreeMap<String, String> = own.filter(|_| site.proxy.is_none()).collect();
         for router in &site.routers {
             let keys = [&keys::ROUTERS_ADDRESS, &keys::ROUTERS_PARTNER];
             for (place, key) in router.places.iter().zip(keys) {
@@ -268,6 +320,23 @@ mod tests {
                 "[routers.r1]\naddress = \"r:7571\"\n[uplink]\nlink = \"radio\"\n",
                 "the link class `radio` of uplink.link is not configured",
             ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nproxy = \"proxy:3128\"\n",
+                "it does not say what the proxy speaks: give \"http://host:port\"",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nproxy = \"https://proxy:3128\"\n",
+                "`https` is no proxy that is spoken to",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nproxy = \"http://me:secret@proxy:3128\"\n",
+                "uplink.proxy_user",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nproxy = \"socks5://p:1\"\nproxy_user = \"u\"\n",
+                "uplink.proxy_user and uplink.proxy_password_file belong together",
+            ),
+            ("[routers.r1]\naddress = \"127.0.0.1:7571\"\n[uplink]\nproxy = \"socks5h://p:1080/\"\n", ""),
             ("[routers.r1]\naddress = \"r:7571\"\n[network]\nresponse = \"1ms\"\n", "from \"2ms\""),
         ] {
             let problems = problems(more);

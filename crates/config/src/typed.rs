@@ -1,6 +1,7 @@
 //! Keys that know as what they are read.
 
 use crate::schema::Kind;
+use crate::site::ProxyAddress;
 use crate::value::{Raw, Value, VoteName, understand};
 use broker::{Policy, Severity};
 use contract::{Every, LinkClass, Loss, Span, TopicFilter};
@@ -159,6 +160,14 @@ fn place(value: &Value) -> Option<Option<Place>> {
         Value::Nothing => Some(None),
         _ => None,
     }
+}
+
+pub(crate) const fn proxy() -> Takes<Option<ProxyAddress>> {
+    takes(Kind::Proxy, |value| match value {
+        Value::Word(text) => text.parse().ok().map(Some),
+        Value::Nothing => Some(None),
+        _ => None,
+    })
 }
 
 pub(crate) const fn places() -> Takes<Vec<Place>> {

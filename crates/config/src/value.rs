@@ -1,6 +1,7 @@
 //! Values as they were written, and as they are understood.
 
 use super::schema::Kind;
+use super::site::ProxyAddress;
 use contract::{LinkClass, Loss, Span, TopicFilter};
 use host::Place;
 use processing::{Keep, PayloadType, RelativeSet};
@@ -168,6 +169,23 @@ fn understand_places(words: &[String]) -> Result<Value, String> {
     words.iter().map(|word| understand_address(word)).collect::<Result<_, _>>().map(Value::Addresses)
 }
 
+fn understand_proxy(text: &str) -> Result<Value, String> {
+    if text == "none" {
+        return Ok(Value::Nothing);
+    }
+    let address = text.parse::<ProxyAddress>();
+    address.map_err(|why| format!("{why}: give {}", Kind::Proxy.describe()))?;
+    Ok(Value::Word(text.to_owned()))
+}
+
+fn integers(items: &[Raw]) -> Option<Vec<i64>> {
+    let number = |item: &Raw| match item {
+        Raw::Number(number) => number.parse::<i64>().ok().filter(|number| *number >= 0),
+        _ => None,
+    };
+    items.iter().map(number).collect()
+}
+
 /// Understands a value, or says what is wrong with it and what to write.
 pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
     let expected = || format!("{raw} is not what this key takes: write a {}", kind.describe());
@@ -180,6 +198,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             understand_span(kind, raw)?.map(Value::Span).ok_or_else(expected)
         }
         (Kind::AddressOrNone | Kind::PathOrNone, Raw::Text(text)) if text == "none" => Ok(Value::Nothing),
+        (Kind::Proxy, Raw::Text(text)) => understand_proxy(text),
         (Kind::PathOrNone, Raw::Text(text)) if !text.is_empty() => Ok(Value::Word(text.clone())),
         (Kind::Address | Kind::AddressOrNone, Raw::Text(text)) => {
             understand_address(text).map(Value::Address)
@@ -211,13 +230,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             if share > 0.0 && share <= 1.0 { Ok(Value::Share(share)) } else { Err(expected()) }
         }
         (Kind::Switch | Kind::SwitchOrAuto, Raw::Switch(switch)) => Ok(Value::Switch(*switch)),
-        (Kind::Integers, Raw::List(items)) => {
-            let number = |item: &Raw| match item {
-                Raw::Number(number) => number.parse::<i64>().ok().filter(|number| *number >= 0),
-                _ => None,
-            };
-            items.iter().map(number).collect::<Option<Vec<_>>>().map(Value::Integers).ok_or_else(expected)
-        }
+        (Kind::Integers, Raw::List(items)) => integers(items).map(Value::Integers).ok_or_else(expected),
         (Kind::Filters, raw) => filters(raw).unwrap_or_else(|| Err(expected())),
         (Kind::Filter, Raw::Text(text)) => {
             text.parse().map(Value::Filter).map_err(|error: contract::TopicError| error.to_string())

@@ -7,6 +7,7 @@
 
 use crate::requests::{Answer, Service};
 use crate::settings::Settings;
+use crate::through::Ways;
 use crate::watches::Watches;
 use crate::zookeeper::{Asked, Event, Trouble, Wake};
 use federation::{REQUESTS_MAX, Reply, Session, Ticket};
@@ -70,10 +71,10 @@ impl Driver {
 
     /// Until whoever asks is gone.
     pub(crate) async fn drive(mut self) {
-        let mut failures = 0;
+        let (mut failures, mut ways) = (0, None);
         loop {
-            let settings = self.settings.clone();
-            let Ok(connected) = self.meanwhile(connect(settings, self.session.clone())).await else { return };
+            let (settings, session) = (self.settings.clone(), self.session.clone());
+            let Ok(connected) = self.meanwhile(connect(settings, &mut ways, session)).await else { return };
             let pause = match connected {
                 Ok(service) => {
                     failures = 0;
@@ -242,8 +243,18 @@ enum Failed {
     Trouble(Trouble),
 }
 
-/// Tries each server once.
-async fn connect(settings: Settings, session: Option<SessionInfo>) -> Result<Service, Failed> {
+/// Tries each server once, through the proxy where there is one.
+async fn connect(
+    settings: Settings,
+    ways: &mut Option<Ways>,
+    session: Option<SessionInfo>,
+) -> Result<Service, Failed> {
+    let servers = settings.servers.clone();
+    let unreachable = |why| Failed::Trouble(Trouble::Unreachable { servers: servers.clone(), why });
+    if let (Some(proxy), None) = (&settings.proxy, &ways) {
+        *ways = Some(Ways::open(proxy, &servers).await.map_err(unreachable)?);
+    }
+    let reached = ways.as_ref().map_or(&servers, |ways| &ways.servers);
     let connector =
         settings.connector().map_err(|bad| Failed::Trouble(Trouble::Settings(bad.to_string())))?;
     let is_resumed = session.is_some();
@@ -253,21 +264,21 @@ async fn connect(settings: Settings, session: Option<SessionInfo>) -> Result<Ser
     };
     #[cfg(feature = "tls")]
     let connected = match settings.tls {
-        Some(_) => connector.secure_connect(&settings.servers).await,
-        None => connector.connect(&settings.servers).await,
+        Some(_) => connector.secure_connect(reached).await,
+        None => connector.connect(reached).await,
     };
     #[cfg(not(feature = "tls"))]
-    let connected = connector.connect(&settings.servers).await;
-    let servers = settings.servers.clone();
+    let connected = connector.connect(reached).await;
     let root = match connected {
         Ok(root) => root,
         Err(Error::SessionExpired) if is_resumed => return Err(Failed::Expired),
         Err(Error::AuthFailed) => {
             let user = settings.login.as_ref().map_or("nobody", |login| login.user()).to_owned();
-            return Err(Failed::Trouble(Trouble::TurnedAway { servers, user }));
+            return Err(Failed::Trouble(Trouble::TurnedAway { servers: servers.clone(), user }));
         }
         Err(error) => {
-            return Err(Failed::Trouble(Trouble::Unreachable { servers, why: error.to_string() }));
+            let refused = ways.as_ref().and_then(Ways::take_reason);
+            return Err(unreachable(refused.unwrap_or_else(|| error.to_string())));
         }
     };
     let namespace = settings.namespace.clone();
@@ -285,7 +296,7 @@ async fn connect(settings: Settings, session: Option<SessionInfo>) -> Result<Ser
     match service.make_namespace().await {
         Ok(()) => Ok(service),
         Err(error @ (Error::ConnectionLoss | Error::Timeout | Error::ClientClosed)) => {
-            Err(Failed::Trouble(Trouble::Unreachable { servers, why: error.to_string() }))
+            Err(unreachable(error.to_string()))
         }
         Err(error) => Err(failed(&error)),
     }

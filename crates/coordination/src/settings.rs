@@ -6,9 +6,13 @@ use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
+use wire::{ProxyKind, Tunnel};
 #[cfg(feature = "tls")]
 use zookeeper_client::TlsOptions;
 use zookeeper_client::{Acls, Client, Connector, SaslOptions};
+
+/// Where servers listen of which no port is given.
+const USUAL_PORT: &str = "2181";
 
 /// Where the service is, and as whom it is spoken to.
 #[derive(Clone, Debug)]
@@ -21,6 +25,8 @@ pub struct Settings {
     pub session_time_out: Span,
     /// Connections are encrypted, where this program has been built with the feature `tls`.
     pub tls: Option<Tls>,
+    /// The proxy through which the servers are reached, if there is one.
+    pub proxy: Option<Proxy>,
     /// Who we are. Nodes are then created for this user alone; without, anybody may change them.
     pub login: Option<Login>,
 }
@@ -59,6 +65,34 @@ impl Login {
         match self {
             Login::Digest { user, .. } | Login::Sasl { user, .. } => user,
         }
+    }
+}
+
+/// A proxy of HTTP or SOCKS.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proxy {
+    /// What it speaks.
+    pub kind: ProxyKind,
+    /// Where it is: `host:port`.
+    pub address: String,
+    /// Who we are there, and the password.
+    pub login: Option<(String, String)>,
+}
+
+impl Proxy {
+    /// What it is asked for to reach a server, `host:port`.
+    pub(crate) fn tunnel(&self, server: &str) -> Result<Tunnel, String> {
+        let (host, port) = server.rsplit_once(':').unwrap_or((server, USUAL_PORT));
+        let port = port.parse().map_err(|_| format!("`{port}` is no port"))?;
+        let login = self.login.as_ref().map(|(user, password)| (&**user, &**password));
+        Tunnel::new(self.kind, host, port, login).map_err(|error| format!("{server}: {error}"))
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {}", self.kind, self.address)
     }
 }
 
@@ -104,6 +138,12 @@ pub enum BadSettings {
         "this program cannot encrypt connections to the coordination service: build it with the feature tls"
     )]
     NoTls,
+    /// A proxy cannot be asked for a server.
+    #[error("a server of the coordination service cannot be reached through a proxy: {0}")]
+    Proxy(String),
+    /// Names in certificates cannot be looked at.
+    #[error("connections to the coordination service cannot be encrypted through a proxy: leave either out")]
+    TlsThroughProxy,
     /// The system gives no thread.
     #[error("the system gives no thread for the coordination service: {0}")]
     Thread(std::io::Error),
@@ -122,6 +162,7 @@ impl Settings {
             namespace: namespace.to_owned(),
             session_time_out: Span::secs(5),
             tls: None,
+            proxy: None,
             login: None,
         }
     }
@@ -134,6 +175,14 @@ impl Settings {
         let is_rooted = parts.next() == Some("");
         if !is_rooted || parts.clone().next().is_none() || parts.any(|part| ["", ".", ".."].contains(&part)) {
             return Err(BadSettings::Namespace(self.namespace.clone()));
+        }
+        if let Some(proxy) = &self.proxy {
+            for server in self.servers.split(',') {
+                proxy.tunnel(server).map_err(BadSettings::Proxy)?;
+            }
+            if self.tls.is_some() {
+                return Err(BadSettings::TlsThroughProxy);
+            }
         }
         if self.session_time_out < Span::secs(1) {
             return Err(BadSettings::TimeOut(self.session_time_out));

@@ -101,6 +101,8 @@ pub struct UplinkSettings {
     pub want: Vec<TopicFilter>,
     /// The link class by which routers reckon the way to a site.
     pub link: LinkClass,
+    /// Whether routers are reached through a proxy.
+    pub proxied: bool,
     /// So many messages of each stream are retained for a router that fails, at least.
     pub retain: u32,
     /// From the site's own broker to here, and back: an upper bound.
@@ -137,6 +139,7 @@ impl UplinkSettings {
             share: everything(),
             want: everything(),
             link: LinkClass::CLOUD,
+            proxied: false,
             retain: 0,
             near: Span::millis(1),
             far: Span::millis(20),
@@ -670,7 +673,11 @@ impl<R: UplinkReporter> Node for Uplink<R> {
             && direct
             && self.routers.get(place).is_some_and(|router| !router.reached)
         {
-            let why = if refused { "nobody listens there" } else { "it cannot be connected to" };
+            let why = match (refused, self.settings.proxied) {
+                (true, _) => "nobody listens there",
+                (false, false) => "it cannot be connected to",
+                (false, true) => "it cannot be connected to through the proxy",
+            };
             self.hear(now, which, Event::Left { why: why.to_owned() }, net);
         }
     }

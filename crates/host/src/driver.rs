@@ -105,7 +105,7 @@ impl<N: Node> Driver<N> {
     ) -> Result<(), HostError> {
         let failed = |reason| HostError::System { what: "cannot wait for handshakes", reason };
         self.network.poller.add_bell(handshakes.bell(), LOBBY).map_err(failed)?;
-        self.network.names.extend(names.into_iter().map(Some));
+        self.network.set_names(names);
         self.network.handshakes = Some(handshakes);
         Ok(())
     }

@@ -25,6 +25,7 @@ pub mod realtime;
 mod serve;
 mod store;
 mod systemd;
+mod target;
 pub mod tls;
 mod transport;
 mod troubles;
@@ -54,5 +55,6 @@ pub use store::{
     Before, CHANGE_BYTES, Found, Record, State, Store, StoreDoes, StoreError, StoreSettings, StoreWatch,
 };
 pub use systemd::Notifier;
+pub use target::Target;
 pub use troubles::{Cause, Troubles};
 pub use workers::{Movers, Occupancy, Staffing, Workers};

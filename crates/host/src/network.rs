@@ -4,8 +4,8 @@ use crate::connection::{self, Connection, Pass, Phase};
 use crate::doors::{DoorLimits, Places, Seats};
 use crate::handshake::Handshakes;
 use crate::heart::Heart;
-use crate::place::Whereabouts;
 use crate::poller::Poller;
+use crate::target::Target;
 use crate::troubles::Troubles;
 use contract::rounds::{LAST_BYTES_BEGUN, LAST_WRITES};
 use contract::{Span, Time};
@@ -29,7 +29,8 @@ pub(crate) use arrivals::{Arrival, Seat};
 /// All connections of one node.
 pub struct Network {
     pub(crate) poller: Arc<Poller>,
-    peers: Vec<Whereabouts>,
+    /// How the peers are reached that the node may dial.
+    peers: Vec<Target>,
     /// Others connect to this node, and none of them may hold up the rest.
     pub(crate) serves: bool,
     slots: Vec<Option<Connection>>,
@@ -56,8 +57,6 @@ pub struct Network {
     pub(crate) troubles: Arc<Troubles>,
     /// Makes handshakes, where there are any.
     pub(crate) handshakes: Option<Handshakes>,
-    /// What peers must have in their certificates; empty where they are not asked.
-    pub(crate) names: Vec<Option<ServerName<'static>>>,
     /// Ciphertext that was just read.
     sealed: Vec<u8>,
     /// Since this was set to `false`, a connection has brought much at once, or did not take all that was there for it.
@@ -95,7 +94,7 @@ pub(crate) enum News {
 impl Network {
     /// No connections yet; `peers` are the addresses that the node may dial.
     pub fn new(poller: Arc<Poller>, peers: Vec<SocketAddr>) -> Network {
-        let peers = peers.into_iter().map(Whereabouts::known).collect();
+        let peers = peers.into_iter().map(Target::known).collect();
         Network {
             poller,
             peers,
@@ -115,7 +114,6 @@ impl Network {
             limits: DoorLimits::default(),
             troubles: Arc::default(),
             handshakes: None,
-            names: Vec::new(),
             sealed: Vec::new(),
             bulk: false,
             trim_at: Time::ZERO,
@@ -129,20 +127,23 @@ impl Network {
         }
     }
 
-    /// Where a peer is that the node may dial by this number. With a name, connections to it are encrypted, and its certificate must have
-    /// that name.
-    pub fn set_peer(&mut self, peer: PeerIndex, whereabouts: Whereabouts, name: Option<ServerName<'static>>) {
+    /// How a peer is reached that the node may dial by this number.
+    pub fn set_peer(&mut self, peer: PeerIndex, target: Target) {
         let at = usize::from(peer.0);
-        self.peers.resize_with(self.peers.len().max(at + 1), Whereabouts::default);
-        self.names.resize(self.names.len().max(at + 1), None);
-        (self.peers[at], self.names[at]) = (whereabouts, name);
+        self.peers.resize_with(self.peers.len().max(at + 1), Target::default);
+        self.peers[at] = target;
+    }
+
+    /// Connections to peers are encrypted, each with the name that its certificate must have.
+    pub(crate) fn set_names(&mut self, names: Vec<ServerName<'static>>) {
+        self.peers.iter_mut().zip(names).for_each(|(peer, name)| peer.name = Some(name));
     }
 
     /// Begins to connect to a peer.
     pub(crate) fn connect(&mut self, now: Time, peer: PeerIndex, within: Span) {
-        let Some(whereabouts) = self.peers.get(usize::from(peer.0)) else { return };
-        let Some(address) = whereabouts.get() else {
-            whereabouts.fail();
+        let Some(target) = self.peers.get(usize::from(peer.0)) else { return };
+        let Some(address) = target.whereabouts.get() else {
+            target.whereabouts.fail();
             return self.news.push(News::DialFailed(peer, false));
         };
         match self.start_connecting(&address, peer, now + within) {
@@ -153,7 +154,10 @@ impl Network {
 
     /// Nobody was reached there; whoever looks for the peer may want to look elsewhere.
     pub(crate) fn report_failed_dial(&mut self, peer: PeerIndex, refused: bool) {
-        self.peers.iter().skip(usize::from(peer.0)).take(1).for_each(Whereabouts::fail);
+        let target = self.peers.get(usize::from(peer.0));
+        target.iter().for_each(|target| target.whereabouts.fail());
+        // That nobody listens where a proxy was says nothing of the peer.
+        let refused = refused && target.is_some_and(|target| target.tunnel.is_none());
         self.news.push(News::DialFailed(peer, refused));
     }
 
@@ -319,8 +323,8 @@ impl Network {
             return self.flush_one(index);
         };
         let result = sockopt::socket_error(&connection.socket);
-        if result == Ok(Ok(())) && self.names.get(usize::from(peer.0)).is_some_and(Option::is_some) {
-            return self.secure(index, peer);
+        if result == Ok(Ok(())) && self.peers.get(usize::from(peer.0)).is_some_and(Target::needs_handshake) {
+            return self.shake_hands(index, peer);
         }
         let Some(connection) = self.get(index) else { return };
         match result {

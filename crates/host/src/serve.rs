@@ -11,6 +11,7 @@ use crate::helpers::Helpers;
 use crate::network::Network;
 use crate::place::Whereabouts;
 use crate::poller::Ready;
+use crate::target::Target;
 use crate::troubles::Troubles;
 use crate::workers::Occupancy;
 use contract::Span;
@@ -76,7 +77,8 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
         driver.employ(handshakes, Vec::new())?;
     }
     if let Some(Partner { whereabouts, name }) = serving.partner {
-        driver.with_unsent(|_, net| net.set_peer(wire::PeerIndex(0), whereabouts, name));
+        let target = Target { whereabouts, name, tunnel: None };
+        driver.with_unsent(|_, net| net.set_peer(wire::PeerIndex(0), target));
     }
     let mut doors = serving.doors;
     for door in &mut doors {

@@ -45,6 +45,8 @@ pub enum Cause {
     WebSocketRequest,
     /// A peer broke the rules of WebSocket.
     WebSocketBroken,
+    /// A proxy makes no connection.
+    Proxy,
 }
 
 /// How many causes there are.
@@ -52,7 +54,7 @@ const CAUSES: usize = Cause::ALL.len();
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 19] = [
+    pub const ALL: [Cause; 20] = [
         Cause::DoorPace,
         Cause::Doors,
         Cause::AddressFull,
@@ -72,6 +74,7 @@ impl Cause {
         Cause::CertificateBad,
         Cause::WebSocketRequest,
         Cause::WebSocketBroken,
+        Cause::Proxy,
     ];
 
     /// Its name among metrics.
@@ -96,6 +99,7 @@ impl Cause {
             Cause::CertificateBad => "certificate_bad",
             Cause::WebSocketRequest => "websocket_request",
             Cause::WebSocketBroken => "websocket_broken",
+            Cause::Proxy => "proxy",
         }
     }
 }

@@ -14,6 +14,7 @@ mod load;
 mod message;
 mod outbox;
 mod posting;
+mod proxy;
 mod reader;
 mod secret;
 mod status;
@@ -35,6 +36,7 @@ pub use message::{
 };
 pub use outbox::Outbox;
 pub use posting::{Origin, Posting, Routed};
+pub use proxy::{ProxyKind, Tunnel, TunnelError, TunnelRefused, Tunnelling};
 pub use secret::Secret;
 pub use status::{Concern, Counters, NodeStatus, StoreState, StreamStatus, StreamStatuses, TopicState};
 

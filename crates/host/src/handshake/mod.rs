@@ -1,4 +1,4 @@
-//! Where connections wait until their handshakes are done: TLS, and the request for a WebSocket.
+//! Where connections wait until their handshakes are done: what is said to a proxy, TLS, and the request for a WebSocket.
 //!
 //! Handshakes take a thousand times as long as a message does, so they are made by a thread of their own, and the data
 //! thread gets connections that are ready. Both sides hand over through bounded rings and wake each other. Who does
@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use wire::{PeerIndex, Transport};
+use wire::{PeerIndex, Transport, Tunnel};
 
 /// What a handshakes needs.
 pub struct HandshakeSettings {
@@ -68,8 +68,13 @@ pub(crate) struct Entrant {
 pub(crate) enum Errand {
     /// Somebody came in by a door.
     Accepted(Arrival),
-    /// We made it.
-    Dialed { peer: PeerIndex, address: SocketAddr, name: ServerName<'static> },
+    /// We made it. With a name it is encrypted; with a tunnel a proxy is asked for it first.
+    Dialed {
+        peer: PeerIndex,
+        address: SocketAddr,
+        name: Option<ServerName<'static>>,
+        tunnel: Option<Arc<Tunnel>>,
+    },
 }
 
 /// What became of it.

@@ -14,7 +14,7 @@ use rustls::{ClientConnection, Connection, ServerConnection};
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::Transport;
+use wire::{Transport, Tunnel, Tunnelling};
 
 /// A connection whose handshake is under way.
 pub(super) struct Pending {
@@ -24,6 +24,9 @@ pub(super) struct Pending {
     pub(super) waits_to_write: bool,
     /// What it began with; certificates that are loaded meanwhile are for others.
     loaded: Option<Arc<Loaded>>,
+    /// The proxy that is being asked.
+    tunnelling: Option<Tunnelling>,
+    /// What comes after that, where it is encrypted.
     tls: Option<Connection>,
     /// The request for a WebSocket so far, where one must come.
     request: Option<Vec<u8>>,
@@ -63,7 +66,8 @@ impl Pending {
                     .map_err(|error| error.to_string()),
                 None => Err("there is no certificate for this door".to_owned()),
             },
-            (Errand::Dialed { name, .. }, Some(loaded)) => match loaded.outgoing() {
+            (Errand::Dialed { name: None, .. }, _) => Ok(None),
+            (Errand::Dialed { name: Some(name), .. }, Some(loaded)) => match loaded.outgoing() {
                 Some(config) => ClientConnection::new(config, name.clone())
                     .map(|tls| Some(Connection::Client(tls)))
                     .map_err(|error| error.to_string()),
@@ -80,15 +84,21 @@ impl Pending {
             Errand::Accepted(Arrival { transport: Transport::WebSocket | Transport::SecureWebSocket, .. })
         );
         let request = is_websocket.then(Vec::new);
+        let tunnel = match &errand {
+            Errand::Dialed { tunnel, .. } => tunnel.as_ref(),
+            Errand::Accepted(_) => None,
+        };
+        let (tunnelling, out) = tunnel.map(Tunnel::begin).unzip();
         Ok(Pending {
             socket,
             errand,
             until,
             waits_to_write: false,
             loaded,
+            tunnelling,
             tls,
             request,
-            out: Vec::new(),
+            out: out.unwrap_or_default(),
             sent: 0,
             early: Vec::new(),
         })
@@ -99,6 +109,12 @@ impl Pending {
         match &self.errand {
             Errand::Accepted(Arrival { from: Some(from), transport, .. }) => format!("{from} ({transport})"),
             Errand::Accepted(Arrival { from: None, transport, .. }) => format!("somebody ({transport})"),
+            Errand::Dialed { address, tunnel: Some(_), .. } if self.tunnelling.is_some() => {
+                format!("the proxy at {address}")
+            }
+            Errand::Dialed { address, tunnel: Some(tunnel), .. } => {
+                format!("the broker behind the proxy at {address} ({tunnel:?})")
+            }
             Errand::Dialed { address, .. } => format!("the broker at {address} (TLS)"),
         }
     }
@@ -133,11 +149,28 @@ impl Pending {
     }
 
     fn is_done(&self) -> bool {
-        self.request.is_none() && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
+        self.tunnelling.is_none()
+            && self.request.is_none()
+            && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
     /// Takes bytes of the socket.
-    fn take(&mut self, mut came: &[u8]) -> Result<(), Step> {
+    fn take(&mut self, came: &[u8]) -> Result<(), Step> {
+        let Some(tunnelling) = &mut self.tunnelling else { return self.take_own(came) };
+        let heard = tunnelling.hear(came, &mut self.out);
+        let Some(early) = heard.map_err(|refused| Step::Failed(Cause::Proxy, refused.to_string()))? else {
+            return Ok(());
+        };
+        self.tunnelling = None;
+        if self.tls.is_none() {
+            self.early = early;
+            return Ok(());
+        }
+        self.take_own(&early)
+    }
+
+    /// Takes bytes of whoever is at the other end.
+    fn take_own(&mut self, mut came: &[u8]) -> Result<(), Step> {
         let Some(tls) = &mut self.tls else {
             if let Some(request) = &mut self.request {
                 request.extend_from_slice(came);
@@ -201,7 +234,8 @@ impl Pending {
     }
 
     fn take_records(&mut self) {
-        if let Some(tls) = &mut self.tls {
+        // The proxy hears nothing of it.
+        if let Some(tls) = self.tls.as_mut().filter(|_| self.tunnelling.is_none()) {
             while tls.wants_write() {
                 // Writing to memory cannot fail.
                 let _ = tls.write_tls(&mut self.out);

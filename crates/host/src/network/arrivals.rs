@@ -4,7 +4,7 @@ use super::{Network, News};
 use crate::connection::Phase;
 use crate::doors::{ADMIN_PLACES, Door, DoorLimits, Guests, PARTNER_PLACES, Place};
 use crate::handshake::{Entrant, Errand};
-use crate::place::Whereabouts;
+use crate::target::Target;
 use crate::transport::Layers;
 use crate::troubles::{Cause, Troubles};
 use rustix::net::sockopt;
@@ -210,18 +210,19 @@ impl Network {
         }
     }
 
-    /// A connection that we made stands, and must be encrypted. Its number is not the node's yet.
-    pub(super) fn secure(&mut self, index: u32, peer: PeerIndex) {
-        let at = usize::from(peer.0);
-        let known = self.names.get(at).cloned().flatten().zip(self.peers.get(at).and_then(Whereabouts::get));
+    /// A connection that we made stands, and must be encrypted, or a proxy be asked first. Its number is not the node's yet.
+    pub(super) fn shake_hands(&mut self, index: u32, peer: PeerIndex) {
+        let target = self.peers.get(usize::from(peer.0)).cloned();
+        let known = target.and_then(|target| Some((target.whereabouts.get()?, target)));
         let socket = self.slots.get_mut(index as usize).and_then(Option::take);
-        let Some((socket, (name, address))) = socket.map(|connection| connection.socket).zip(known) else {
+        let Some((socket, (address, target))) = socket.map(|connection| connection.socket).zip(known) else {
             return self.fail_dial(index, peer, false);
         };
         self.poller.remove(&socket);
         self.watched.retain(|other| *other != index);
         self.free.push(index);
-        let errand = Errand::Dialed { peer, address, name };
+        let Target { name, tunnel, .. } = target;
+        let errand = Errand::Dialed { peer, address, name, tunnel };
         let entered = self
             .handshakes
             .as_mut()

@@ -5,6 +5,7 @@ use crate::Trouble;
 use crate::log::Lines;
 use broker::{Alarms, Event};
 use config::Config;
+use crossbeam_channel::Receiver;
 use engine::{Introduces, Keeps, Reporter};
 use host::{Before, Found, Record, State, Store, StoreDoes, StoreSettings, now};
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ pub struct Around {
     name: String,
     alarms: Alarms,
     waiting: VecDeque<String>,
+    /// Alarms of what stands beside the broker.
+    beside: Receiver<String>,
     store: Option<Store>,
     /// What the store did at the last look, and why it does not write.
     seen: StoreState,
@@ -35,6 +38,7 @@ impl Around {
         config: &Config,
         name: &str,
         lines: Lines,
+        beside: Receiver<String>,
         desk: Option<Desk>,
     ) -> Result<(Around, Vec<u8>), Trouble> {
         let (alarms, waiting) = (Alarms::default(), VecDeque::new());
@@ -43,6 +47,7 @@ impl Around {
             name: name.to_owned(),
             alarms,
             waiting,
+            beside,
             store: None,
             seen: StoreState::None,
             reason: Arc::from(""),
@@ -147,7 +152,7 @@ impl Reporter for Around {
 
     fn next_alarm(&mut self, out: &mut String) -> bool {
         self.look_at_store();
-        let next = self.waiting.pop_front();
+        let next = self.waiting.pop_front().or_else(|| self.beside.try_recv().ok());
         if let Some(alarm) = &next {
             out.push_str(alarm);
         }

@@ -3,24 +3,21 @@
 //! Whoever is coordinated has no time to wait: sessions are made and given up, and names of hosts are looked for, by a thread of ordinary
 //! priority. What it has done is fetched with [`Service::turn`] after its bell has been rung.
 
+use super::approach::{Approach, proxy_login};
 use crate::Trouble;
 use crate::log::Lines;
 use crate::users::read_password;
 use config::Config;
-use coordination::{Event, Login, Settings, Wake, ZooKeeper};
+use coordination::{Event, Login, Proxy, Settings, Wake, ZooKeeper};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use federation::{Participant, Request, Ticket};
-use host::tls::{ServerName, server_name};
-use host::{Helpers, Place, Whereabouts, look_for, now};
+use host::{Helpers, Target, now};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long it takes until a session is tried again that could not even be begun.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Where a broker is, and the name that its certificate has to bear, if it needs one.
-pub type Reach = (Whereabouts, Option<ServerName<'static>>);
 
 enum Errand {
     /// A new session; the former is abandoned, so that what it owns stays until it is claimed anew.
@@ -34,7 +31,7 @@ enum Errand {
 enum Done {
     Connected(ZooKeeper),
     Failed(String),
-    Found(String, Result<Vec<Reach>, String>),
+    Found(String, Result<Vec<Target>, String>),
 }
 
 /// A participant as its driver sees it.
@@ -48,7 +45,7 @@ pub trait Coordinated {
     /// Something is wrong with the session, or nothing is any more.
     fn trouble(&mut self, trouble: Option<&str>);
     /// Where a router is that it asked for.
-    fn found(&mut self, _router: &str, _reach: Vec<Reach>) {}
+    fn found(&mut self, _router: &str, _targets: Vec<Target>) {}
 }
 
 /// See the module's words.
@@ -62,12 +59,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// Begins nothing yet. `ring` is called when there is something to fetch; `secure`: routers are spoken to over TLS.
+    /// Begins nothing yet. `ring` is called when there is something to fetch; `approach`: how routers are reached.
     pub fn start(
         config: &Config,
         lines: &Lines,
         helpers: &Helpers,
-        secure: bool,
+        approach: Approach,
         ring: Wake,
     ) -> Result<Service, Trouble> {
         let settings = settings(config)?;
@@ -93,7 +90,7 @@ impl Service {
                         }
                     }
                     Errand::Find(router, locator) => {
-                        let found = find(&locator, secure, &mut known, &said, &hires);
+                        let found = find(&locator, &approach, &mut known, &said, &hires);
                         Done::Found(router, found)
                     }
                 };
@@ -178,26 +175,18 @@ impl Service {
 /// Where the brokers of a router are: `host:port`, with commas between.
 fn find(
     locator: &str,
-    secure: bool,
-    known: &mut BTreeMap<String, Whereabouts>,
+    approach: &Approach,
+    known: &mut BTreeMap<String, Target>,
     lines: &Lines,
     helpers: &Helpers,
-) -> Result<Vec<Reach>, String> {
+) -> Result<Vec<Target>, String> {
     let one = |text: &str| {
-        let place: Place = text.parse()?;
-        let name =
-            secure.then(|| server_name(place.host())).transpose().map_err(|error| error.to_string())?;
-        let whereabouts = match known.get(text) {
-            Some(whereabouts) => whereabouts.clone(),
-            None => {
-                let said = lines.clone();
-                let tell = move |line: &str| said.warn(&format!("note: a router: {line}"));
-                let found = look_for(place, tell, helpers).map_err(|error| error.to_string())?;
-                known.insert(text.to_owned(), found.clone());
-                found
-            }
-        };
-        Ok((whereabouts, name))
+        if let Some(target) = known.get(text) {
+            return Ok(target.clone());
+        }
+        let target = approach.reach(&text.parse()?, "a router", lines, helpers)?;
+        known.insert(text.to_owned(), target.clone());
+        Ok(target)
     };
     locator.split(',').map(one).collect::<Result<_, String>>().map_err(|why| format!("`{locator}`: {why}"))
 }
@@ -215,7 +204,11 @@ pub fn settings(config: &Config) -> Result<Settings, Trouble> {
         if service.sasl { Login::Sasl { user, password } } else { Login::Digest { user, password } }
     });
     let settings = Settings::new(&servers.join(","), &service.namespace);
-    Ok(Settings { session_time_out: service.session, login, ..settings })
+    let proxy = config.site.as_ref().and_then(|site| site.proxy.as_ref());
+    let proxy = proxy.map(|(address, login)| -> Result<Proxy, Trouble> {
+        Ok(Proxy { kind: address.kind, address: address.place.to_string(), login: proxy_login(login)? })
+    });
+    Ok(Settings { session_time_out: service.session, login, proxy: proxy.transpose()?, ..settings })
 }
 
 /// What both brokers of a pair have in common, and no other pair has.

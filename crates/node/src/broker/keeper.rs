@@ -1,5 +1,6 @@
 //! The thread that keeps what this broker's site publishes, and makes good what it has missed; and the thread that syncs its journal.
 
+use super::beside::{Voice, Word};
 use super::picture::{Painter, Picture};
 use super::uplink::{AtHome, Ring, bell};
 use crate::Trouble;
@@ -18,7 +19,7 @@ type Own = Keeper<JournalFiles, Told>;
 pub fn start(
     config: &Config,
     own: &BrokerAddress,
-    lines: &Lines,
+    (lines, voice): (&Lines, &Voice),
     helpers: &Helpers,
 ) -> Result<Option<Picture<KeeperReport>>, Trouble> {
     let Some(site) = &config.site else { return Ok(None) };
@@ -28,10 +29,9 @@ pub fn start(
         Ok(journal) => journal,
         Err(Trouble(why)) => {
             // What is live goes on.
-            lines.warn(&format!(
-                "site {}: nothing is kept until this broker is started again: {why}",
-                site.name
-            ));
+            let said =
+                format!("site {}: nothing is kept until this broker is started again: {why}", site.name);
+            voice.tell(&Word::bad(said).alarm("journal_down", &[]));
             return Ok(Some(Picture::of(without(why, like.bytes_max))));
         }
     };
@@ -44,7 +44,7 @@ pub fn start(
         ));
     }
     let at_home = AtHome::of(config, own, site)?;
-    let told = Told { lines: lines.clone(), site: site.name.clone() };
+    let told = Told { voice: voice.clone(), site: site.name.clone() };
     let keeper = Keeper::new(settings(config, site, like, &at_home), journal, now(), told);
     let mut driver = Driver::new(keeper, Vec::new())?;
     at_home.reach(&mut driver, Own::peers_of_home, config, lines, helpers)?;
@@ -58,7 +58,7 @@ pub fn start(
         Ok(())
     })?;
     let (picture, painter) = Picture::new();
-    let shown = Shown { bytes_max: like.bytes_max, folder, is_gone: false, lines: lines.clone() };
+    let shown = Shown { bytes_max: like.bytes_max, folder, is_gone: false, voice: voice.clone() };
     helpers.hire("keeper", move || run(driver, &orders, &synced, painter, shown))?;
     Ok(Some(picture))
 }
@@ -129,7 +129,7 @@ struct Shown {
     folder: PathBuf,
     /// Somebody has removed the folder.
     is_gone: bool,
-    lines: Lines,
+    voice: Voice,
 }
 
 impl Shown {
@@ -142,7 +142,8 @@ impl Shown {
                 self.folder.display()
             );
             if !was_gone {
-                self.lines.warn(&format!("the journal: {}", report.trouble));
+                let said = format!("the journal: {}", report.trouble);
+                self.voice.tell(&Word::bad(said).alarm("journal_down", &[]));
             }
         }
         report
@@ -210,45 +211,57 @@ fn trouble(state: &State) -> Option<String> {
     }
 }
 
-/// What the keeper has to tell goes into the log.
+/// Tells what the keeper has to tell.
 struct Told {
-    lines: Lines,
+    voice: Voice,
     site: String,
 }
 
 impl KeeperReporter for Told {
     fn report(&mut self, news: &KeeperNews<'_>) {
-        let Told { lines, site } = self;
-        match news {
+        self.word(news).iter().for_each(|word| self.voice.tell(word));
+    }
+}
+
+impl Told {
+    fn word<'a>(&self, news: &KeeperNews<'a>) -> Option<Word<'a>> {
+        let site = &self.site;
+        Some(match *news {
             KeeperNews::Journal(Event::State(state)) => match trouble(state) {
-                None => lines.say(&format!("site {site}: the journal keeps again what it is to")),
-                Some(why) => lines.warn(&format!("site {site}: the journal: {why}")),
+                None => Word::good(format!("site {site}: the journal keeps again what it is to"))
+                    .alarm("journal_back", &[]),
+                Some(why) => Word::bad(format!("site {site}: the journal: {why}")).alarm("journal_down", &[]),
             },
             KeeperNews::Journal(Event::Damage(damage)) => {
-                lines.warn(&format!("site {site}: the journal is damaged: {damage}"));
+                Word::bad(format!("site {site}: the journal is damaged: {damage}"))
+                    .alarm("journal_damaged", &[])
             }
-            KeeperNews::Journal(Event::NotRemoved { file, reason }) => {
-                lines.warn(&format!("site {site}: the journal's {file} is of no more use, and could not be removed: {reason}"));
-            }
-            KeeperNews::Journal(Event::NotNoted { reason }) => lines.warn(&format!(
+            KeeperNews::Journal(Event::NotRemoved { file, reason }) => Word::bad(format!(
+                "site {site}: the journal's {file} is of no more use, and could not be removed: {reason}"
+            )),
+            KeeperNews::Journal(Event::NotNoted { reason }) => Word::bad(format!(
                 "site {site}: the journal could not note how far the site has come ({reason}): after a restart, what came since comes once more"
             )),
             KeeperNews::Homeless { why } => {
-                lines.warn(&format!("site {site}: the site's own broker does not let its keeper in: {why}"));
+                Word::bad(format!("site {site}: the site's own broker does not let its keeper in: {why}"))
+                    .alarm("keeper_refused", &[])
             }
-            KeeperNews::Unpromised { why } => lines.warn(&format!(
+            KeeperNews::Unpromised { why } => Word::bad(format!(
                 "site {site}: the keeper is served as best effort, and what it misses is not kept: {why}"
-            )),
+            ))
+            .alarm("keeper_best_effort", &[]),
             KeeperNews::Refused { topic, why } => {
-                lines.warn(&format!("site {site}: the site's own broker refuses {topic} to its keeper: {why}"));
+                Word::bad(format!("site {site}: the site's own broker refuses {topic} to its keeper: {why}"))
+                    .alarm("keeper_refused", &[("topic", topic)])
             }
-            KeeperNews::Had { site: origin, messages, gone: 0 } => {
-                lines.say(&format!("site {site}: what was missed of {origin} has come: {messages} messages"));
-            }
-            KeeperNews::Had { site: origin, messages, gone } => lines.warn(&format!(
-                "site {site}: what was missed of {origin} has come: {messages} messages; {gone} more are there no longer"
+            KeeperNews::Had { site: origin, messages, gone: 0 } => Word::good(format!(
+                "site {site}: what was missed of {origin} has come: {messages} messages"
             )),
-            _ => {}
-        }
+            KeeperNews::Had { site: origin, messages, gone } => Word::bad(format!(
+                "site {site}: what was missed of {origin} has come: {messages} messages; {gone} more are there no longer"
+            ))
+            .alarm("missed_for_good", &[("site", origin)]),
+            _ => return None,
+        })
     }
 }

@@ -1,6 +1,8 @@
 //! One broker of the pair, until it is asked to end.
 
+mod approach;
 mod around;
+mod beside;
 pub(crate) mod coordination;
 mod gateway;
 mod keeper;
@@ -20,6 +22,7 @@ use crate::Trouble;
 use crate::signals::Heard;
 use crate::{facts, log};
 use around::Around;
+use beside::Voice;
 use broker::Snapshot;
 use config::{BrokerAddress, Config, Problems, RealtimeConfig};
 use contract::{NodeId, Span};
@@ -89,8 +92,9 @@ pub fn run(
     takers.extend(security.taker.take().map(|taker| Box::new(taker) as Box<dyn Taker>));
     let (told, notified) = (lines.clone(), notifier.clone());
     reload::reload_in_background(config, reload, takers, wants.hangups, told, notified, &helpers)?;
-    let joined = uplink::start(config, own, &lines, &helpers)?;
-    let kept = keeper::start(config, own, &lines, &helpers)?;
+    let (voice, beside) = Voice::new(&own.name, &lines);
+    let joined = uplink::start(config, own, (&lines, &voice), &helpers)?;
+    let kept = keeper::start(config, own, (&lines, &voice), &helpers)?;
     let joined = joined.map(|joined| (joined, kept));
     let (routing, routing_bell) = routing::start(config, &lines, &helpers)?.unzip();
     let watched = observe::start(config, own, &notifier, (places::http(allowed), joined), &helpers)?;
@@ -127,7 +131,7 @@ pub fn run(
         busy_poll: busy_poll(&config.realtime, &lines),
         helpers,
     };
-    let (around, kept) = Around::new(config, &own.name, lines.clone(), security.desk)?;
+    let (around, kept) = Around::new(config, &own.name, lines.clone(), beside, security.desk)?;
     let may_be_old = around.may_be_old();
     let mut node = BrokerNode::with_operators(settings, around, operators);
     if may_be_old {

@@ -4,6 +4,7 @@
 //! the sites of each are linked, so that who had it before may stop. All that this has to know of the broker is whether it reigns and
 //! which sites are linked; it is asked ten times a second.
 
+use super::approach::Approach;
 use super::coordination::{Coordinated, Service, identity};
 use crate::Trouble;
 use crate::log::Lines;
@@ -62,7 +63,7 @@ pub fn start(
     let (ring, rung) = bounded(1);
     // Where one ring waits, another says nothing more.
     let wake = Arc::new(move || _ = ring.try_send(()));
-    let service = Service::start(config, lines, helpers, false, wake)?;
+    let service = Service::start(config, lines, helpers, Approach::direct(false), wake)?;
     let mut seat = Seat {
         router: router.clone(),
         identity: identity(config),

@@ -1,6 +1,8 @@
 //! The thread that joins this broker's site to others.
 
-use super::coordination::{Coordinated, Reach, Service, identity};
+use super::approach::Approach;
+use super::beside::{Voice, Word};
+use super::coordination::{Coordinated, Service, identity};
 use super::picture::{Painter, Picture};
 use super::wishes;
 use crate::Trouble;
@@ -13,8 +15,8 @@ use engine::{
 };
 use federation::{Participant, Request, Ticket};
 use host::realtime::schedule;
-use host::tls::{Tls, server_name};
-use host::{Driver, HandshakeSettings, Handshakes, Helpers, Place, Troubles, look_for, now};
+use host::tls::Tls;
+use host::{Driver, HandshakeSettings, Handshakes, Helpers, Place, Target, Troubles, now};
 use report::{CoordinationReport, FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
@@ -63,7 +65,7 @@ fn report_of(view: UplinkView) -> SiteReport {
 pub fn start(
     config: &Config,
     own: &BrokerAddress,
-    lines: &Lines,
+    (lines, voice): (&Lines, &Voice),
     helpers: &Helpers,
 ) -> Result<Option<Picture<SiteReport>>, Trouble> {
     let Some(site) = &config.site else { return Ok(None) };
@@ -76,24 +78,25 @@ pub fn start(
              contracts say. Give it a partner, or the sites another router"
         ));
     }
-    let told = Told { lines: lines.clone(), site: site.name.clone() };
+    let told = Told { voice: voice.clone(), site: site.name.clone() };
     let mut driver = Driver::new(Uplink::new(settings, now(), told), Vec::new())?;
-    if site.secure || at_home.is_secure() {
+    if site.secure || site.proxy.is_some() || at_home.is_secure() {
         employ(&mut driver, config, lines, helpers)?;
     }
     at_home.connect(&mut driver, Uplink::<Told>::peers_of_home, lines, helpers)?;
+    let approach = Approach::of(site, lines, helpers)?;
     for (router, address) in site.routers.iter().enumerate() {
         for (index, place) in address.places.iter().enumerate() {
             let peers = Uplink::<Told>::peers_of(router, PeerIndex(index as u8));
             let key = format!("routers.{}", address.name);
-            reach(&mut driver, &peers, place, (site.secure, &key), lines, helpers)?;
+            reach(&mut driver, &peers, place, (&approach, &key), lines, helpers)?;
         }
     }
     let ((picture, painter), said) = (Picture::new(), lines.clone());
     // The data thread goes first, and everything else on the host after both.
     let priority = wishes(config).priority.map(|priority| priority.saturating_sub(1).max(1));
     let service =
-        config.coordination.is_some().then(|| coordinate(config, site, &mut driver, lines, helpers));
+        config.coordination.is_some().then(|| coordinate(config, approach, &mut driver, lines, helpers));
     let service = service.transpose()?;
     helpers.hire("uplink", move || {
         schedule(priority, &[], "the uplink").iter().for_each(|line| said.say(&format!("note: {line}")));
@@ -122,7 +125,7 @@ fn run(
     }
 }
 
-/// Has handshakes made for a driver's connections over TLS.
+/// Has handshakes made for a driver's connections over TLS, or through a proxy.
 fn employ<N: Node>(
     driver: &mut Driver<N>,
     config: &Config,
@@ -139,23 +142,20 @@ fn employ<N: Node>(
     Ok(())
 }
 
-/// Tells a driver where somebody is reached, and whether over TLS. The key is where that comes from.
+/// Tells a driver how somebody is reached. The key is where that comes from.
 fn reach<N: Node>(
     driver: &mut Driver<N>,
     peers: &[PeerIndex],
     place: &Place,
-    (secure, key): (bool, &str),
+    (approach, key): (&Approach, &str),
     lines: &Lines,
     helpers: &Helpers,
 ) -> Result<(), Trouble> {
-    let (said, what) = (lines.clone(), key.to_owned());
-    let whereabouts =
-        look_for(place.clone(), move |line| said.warn(&format!("note: {what}: {line}")), helpers)?;
-    let name = secure.then(|| server_name(place.host())).transpose();
-    let name = name.map_err(|error| Trouble(format!("{key}: {error}")))?;
+    let target = approach.reach(place, key, lines, helpers);
+    let target = target.map_err(|error| Trouble(format!("{key}: {error}")))?;
     driver.with_unsent(|_, net| {
         for peer in peers {
-            net.set_peer(*peer, whereabouts.clone(), name.clone());
+            net.set_peer(*peer, target.clone());
         }
     });
     Ok(())
@@ -176,14 +176,14 @@ pub(super) fn bell() -> Result<(Ring, Arc<OwnedFd>), Trouble> {
 /// Begins with the coordination service, which wakes the driver when there is something.
 fn coordinate(
     config: &Config,
-    site: &SiteConfig,
+    approach: Approach,
     driver: &mut Driver<Uplink<Told>>,
     lines: &Lines,
     helpers: &Helpers,
 ) -> Result<Service, Trouble> {
     let (ring, bell) = bell()?;
     driver.wake_with(&bell)?;
-    Service::start(config, lines, helpers, site.secure, ring)
+    Service::start(config, lines, helpers, approach, ring)
 }
 
 /// The uplink, as the service sees it.
@@ -206,13 +206,13 @@ impl Coordinated for Linking<'_> {
         self.0.with_unsent(|uplink, _| uplink.coordination_trouble(trouble));
     }
 
-    fn found(&mut self, router: &str, reach: Vec<Reach>) {
-        let brokers = reach.len().min(2) as u8;
+    fn found(&mut self, router: &str, targets: Vec<Target>) {
+        let brokers = targets.len().min(2) as u8;
         self.0.with(|uplink, net| {
             let Some(place) = uplink.place_for(now(), router, net) else { return };
-            for (index, (whereabouts, name)) in reach.into_iter().take(2).enumerate() {
+            for (index, target) in targets.into_iter().take(2).enumerate() {
                 for peer in Uplink::<Told>::peers_of(place, PeerIndex(index as u8)) {
-                    net.set_peer(peer, whereabouts.clone(), name.clone());
+                    net.set_peer(peer, target.clone());
                 }
             }
             uplink.link(now(), place, router, brokers, net);
@@ -250,7 +250,8 @@ impl AtHome {
     ) -> Result<(), Trouble> {
         for (index, (place, secure)) in self.places.iter().enumerate() {
             let peers = peers(PeerIndex(index as u8));
-            reach(driver, &peers, place, (*secure, "the site's brokers"), lines, helpers)?;
+            let approach = Approach::direct(*secure);
+            reach(driver, &peers, place, (&approach, "the site's brokers"), lines, helpers)?;
         }
         Ok(())
     }
@@ -296,6 +297,7 @@ fn settings(config: &Config, site: &SiteConfig, at_home: &AtHome) -> Result<Upli
     (settings.share, settings.want) = (site.share.clone(), site.want.clone());
     (settings.link, settings.retain) = (site.link, site.retain);
     [settings.near, settings.far] = config.ways(site);
+    settings.proxied = site.proxy.is_some();
     settings.coordinated = config
         .coordination
         .as_ref()
@@ -309,53 +311,69 @@ fn credentials(login: &Login) -> Result<(String, String), Trouble> {
     Ok((login.user.clone().unwrap_or_default(), password.unwrap_or_default()))
 }
 
-/// What the uplink has to tell goes into the log.
+/// Tells what the uplink has to tell.
 struct Told {
-    lines: Lines,
+    voice: Voice,
     site: String,
 }
 
 impl UplinkReporter for Told {
     fn report(&mut self, news: &UplinkNews<'_>) {
-        let Told { lines, site } = self;
+        self.word(news).iter().for_each(|word| self.voice.tell(word));
+    }
+}
+
+impl Told {
+    fn word<'a>(&self, news: &UplinkNews<'a>) -> Option<Word<'a>> {
+        let site = &self.site;
         let there = |router: Option<&str>| match router {
             Some(router) => format!("the router {router}"),
             None => "the site's own broker".to_owned(),
         };
-        match *news {
+        Some(match *news {
             UplinkNews::Carries(true) => {
-                lines.say(&format!("site {site}: this uplink carries, since its broker reigns"));
+                Word::good(format!("site {site}: this uplink carries, since its broker reigns"))
             }
             UplinkNews::Carries(false) => {
-                lines.say(&format!("site {site}: the other broker's uplink carries"));
+                Word::good(format!("site {site}: the other broker's uplink carries"))
             }
             UplinkNews::Reached { router } => {
-                lines.say(&format!("site {site}: the router {router} is reached"));
+                Word::good(format!("site {site}: the router {router} is reached"))
+                    .alarm("router_reached", &[("router", router)])
             }
             UplinkNews::Unreached { router, why: "" } => {
-                lines.warn(&format!("site {site}: the router {router} is not reached any more"));
+                Word::bad(format!("site {site}: the router {router} is not reached any more"))
+                    .alarm("router_unreached", &[("router", router)])
             }
             UplinkNews::Unreached { router, why } => {
-                lines.warn(&format!("site {site}: the router {router} is not reached: {why}"));
+                Word::bad(format!("site {site}: the router {router} is not reached: {why}"))
+                    .alarm("router_unreached", &[("router", router)])
             }
             UplinkNews::Homeless { why } => {
-                lines.warn(&format!("site {site}: the site's own broker does not let its uplink in: {why}"));
+                Word::bad(format!("site {site}: the site's own broker does not let its uplink in: {why}"))
+                    .alarm("uplink_refused", &[])
             }
             UplinkNews::Coordinated => {
-                lines.say(&format!("site {site}: the coordination service knows it by its name"));
+                Word::good(format!("site {site}: the coordination service knows it by its name"))
+                    .alarm("coordinated", &[])
             }
-            UplinkNews::Uncoordinated { why } => lines.warn(&format!("site {site}: {why}")),
+            UplinkNews::Uncoordinated { why } => {
+                Word::bad(format!("site {site}: {why}")).alarm("not_coordinated", &[])
+            }
             UplinkNews::Refused { router, topic, why } => {
-                lines.warn(&format!("site {site}: {} does not carry `{topic}`: {why}", there(router)));
+                Word::bad(format!("site {site}: {} does not carry `{topic}`: {why}", there(router)))
+                    .alarm("not_carried", &[("topic", topic)])
             }
-            UplinkNews::Unpromised { router, topic, why } => {
-                let there = there(router);
-                lines.warn(&format!("site {site}: `{topic}` crosses without a promise of {there}: {why}"));
-            }
+            UplinkNews::Unpromised { router, topic, why } => Word::bad(format!(
+                "site {site}: `{topic}` crosses without a promise of {}: {why}",
+                there(router)
+            ))
+            .alarm("without_promise", &[("topic", topic)]),
             UplinkNews::Unwished { router, filter, why } => {
-                lines.warn(&format!("site {site}: {} is not asked for `{filter}`: {why}", there(router)));
+                Word::bad(format!("site {site}: {} is not asked for `{filter}`: {why}", there(router)))
+                    .alarm("not_asked_for", &[("filter", filter)])
             }
-            _ => {}
-        }
+            _ => return None,
+        })
     }
 }

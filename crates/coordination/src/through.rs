@@ -1,0 +1,169 @@
+//! Ways to the service through a proxy.
+//!
+//! The client can only connect by itself. So it connects to doors of our own on this host, one for each server, and what comes there is carried
+//! through the proxy. Another process that comes to such a door is turned away: it may not have the rights that this one has at the proxy.
+
+use crate::settings::Proxy;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use wire::Tunnel;
+
+/// How long a proxy has until it carries a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections that a door carries at once; the client has one, and another while it changes servers.
+const CARRIED_MAX: usize = 4;
+
+/// How long a door rests that could not be listened at.
+const REST: Duration = Duration::from_millis(100);
+
+/// Doors that are open as long as the runtime.
+#[derive(Clone)]
+pub(crate) struct Ways {
+    /// Where the client connects to instead of the servers.
+    pub(crate) servers: String,
+    why: Arc<Mutex<Option<String>>>,
+}
+
+impl Ways {
+    /// Opens a door for each of the servers, `host:port` with commas between.
+    pub(crate) async fn open(proxy: &Proxy, servers: &str) -> Result<Ways, String> {
+        let (why, mut doors) = (Arc::new(Mutex::new(None)), Vec::new());
+        for server in servers.split(',') {
+            let tunnel = Arc::new(proxy.tunnel(server)?);
+            let failed = |error: std::io::Error| format!("no port of this host can be listened at: {error}");
+            let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+            let address = door.local_addr().map_err(failed)?;
+            doors.push(address.to_string());
+            let way = Way { proxy: proxy.address.clone(), tunnel, door: address, why: Arc::clone(&why) };
+            tokio::spawn(way.attend(door));
+        }
+        Ok(Ways { servers: doors.join(","), why })
+    }
+
+    /// Why the last connection was not carried, since this was asked last.
+    pub(crate) fn take_reason(&self) -> Option<String> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The way to one server.
+#[derive(Clone)]
+struct Way {
+    /// Where the proxy is.
+    proxy: String,
+    tunnel: Arc<Tunnel>,
+    door: SocketAddr,
+    why: Arc<Mutex<Option<String>>>,
+}
+
+impl Way {
+    /// Carries whoever comes, as long as the runtime lives.
+    async fn attend(self, door: TcpListener) {
+        let places = Arc::new(Semaphore::new(CARRIED_MAX));
+        loop {
+            // The one end of this is with us for good.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok((near, from)) = door.accept().await else {
+                tokio::time::sleep(REST).await;
+                continue;
+            };
+            if is_own(from, self.door) {
+                let way = self.clone();
+                tokio::spawn(async move {
+                    way.carry(near).await;
+                    drop(place);
+                });
+            }
+        }
+    }
+
+    async fn carry(&self, mut near: TcpStream) {
+        let carried = tokio::time::timeout(PATIENCE, self.reach()).await;
+        match carried.unwrap_or_else(|_| Err(format!("it has not answered within {PATIENCE:?}"))) {
+            Ok((mut far, early)) => {
+                _ = near.set_nodelay(true);
+                if near.write_all(&early).await.is_ok() {
+                    // However it ends: both ends are closed then, and the client sees that.
+                    _ = copy_bidirectional(&mut near, &mut far).await;
+                }
+            }
+            Err(why) => {
+                let why = format!("the proxy at {}: {why}", self.proxy);
+                *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            }
+        }
+    }
+
+    /// A connection through the proxy, and what has come of it already.
+    async fn reach(&self) -> Result<(TcpStream, Vec<u8>), String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let mut far = TcpStream::connect(&self.proxy).await.map_err(failed)?;
+        _ = far.set_nodelay(true);
+        let (mut tunnelling, mut say) = self.tunnel.begin();
+        let mut heard = [0; 4 << 10];
+        loop {
+            far.write_all(&say).await.map_err(failed)?;
+            say.clear();
+            let read = far.read(&mut heard).await.map_err(failed)?;
+            let Some(bytes) = heard.get(..read).filter(|bytes| !bytes.is_empty()) else {
+                return Err("it closed before it had answered".to_owned());
+            };
+            if let Some(early) = tunnelling.hear(bytes, &mut say).map_err(|refused| refused.to_string())? {
+                return Ok((far, early));
+            }
+        }
+    }
+}
+
+/// Whether the other end of a connection to a door is this process. `false` where the system does not say.
+fn is_own(from: SocketAddr, door: SocketAddr) -> bool {
+    let Ok(table) = std::fs::read_to_string("/proc/self/net/tcp") else { return false };
+    let Some(inode) = inode_of(&table, from, door) else { return false };
+    let wanted = format!("socket:[{inode}]");
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return false };
+    let mut links = open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    links.any(|link| link.as_os_str() == wanted.as_str())
+}
+
+/// The inode of the socket that connects one address to another, of a table as `/proc/net/tcp` has it.
+fn inode_of(table: &str, from: SocketAddr, to: SocketAddr) -> Option<&str> {
+    let written = |address: SocketAddr| match address {
+        SocketAddr::V4(address) => {
+            Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port()))
+        }
+        SocketAddr::V6(_) => None,
+    };
+    let (from, to) = (written(from)?, written(to)?);
+    table.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let ends = [words.next()?, words.next()?];
+        (ends == [from.as_str(), to.as_str()]).then(|| words.nth(6)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_connections_are_known_and_no_others() {
+        let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = door.local_addr().unwrap();
+        let near = std::net::TcpStream::connect(address).unwrap();
+        let (far, from) = door.accept().unwrap();
+        assert!(is_own(from, address));
+        assert!(!is_own(address, address), "nobody connects so");
+        drop((near, far));
+        let others = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+            0: 0100007F:0016 0200007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 8917 1 0 20 4 30 10 -1\n";
+        let [from, to] = ["127.0.0.1:22", "127.0.0.2:54321"].map(|address| address.parse().unwrap());
+        let inode = inode_of(others, from, to);
+        assert_eq!(inode, Some("8917").filter(|_| cfg!(target_endian = "little")));
+        assert_eq!(inode_of(others, to, from), None);
+    }
+}
