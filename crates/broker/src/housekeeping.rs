@@ -10,7 +10,6 @@ use crate::store::sessions::Session;
 use crate::store::table::{Stream, Table};
 use crate::watch::COMPLAINT_INTERVAL;
 use crate::watch::events::Event;
-use crate::watch::silence::Gaps;
 use contract::{Mutant, Span, StreamId, Time, invariants};
 use std::ops::Range;
 use wire::{FarewellReason, Frame, LinkId};
@@ -93,12 +92,16 @@ impl Broker {
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
         let places = self.house.streams(&self.flow.store.table);
-        let gaps = Gaps { promises: &self.promises, topics: &self.settings.topics };
+        let (promises, rules) = (&self.promises, &self.settings.topics);
+        let gap_of = |topic: &str| {
+            let rule = promises.rule_of(topic).and_then(|place| rules.get(place));
+            rule.map_or(Span::FOREVER, |rule| rule.gap)
+        };
         self.silences.listen_to_streams(
             now,
             reigns,
             (&mut self.flow.store.table, places),
-            &gaps,
+            &gap_of,
             &mut self.flow.stats,
             out,
         );

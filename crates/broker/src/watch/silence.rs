@@ -15,9 +15,7 @@
 //! Not judged: results of operators, and streams whose publisher has ended them or said farewell; where no gap is configured, best effort,
 //! topics without a period, and streams that have never said anything.
 
-use crate::commands::Promises;
 use crate::outputs::Outputs;
-use crate::settings::TopicRule;
 use crate::store::quiet::Finding;
 use crate::store::table::{Stream, Table, Topic};
 use crate::watch::events::Event;
@@ -36,18 +34,8 @@ pub(crate) struct Silences {
     changes: u32,
 }
 
-/// What is configured of gaps.
-pub(crate) struct Gaps<'a> {
-    pub(crate) promises: &'a Promises,
-    pub(crate) topics: &'a [TopicRule],
-}
-
-impl Gaps<'_> {
-    fn of(&self, topic: &str) -> Span {
-        let rule = self.promises.rule_of(topic).and_then(|place| self.topics.get(place));
-        rule.map_or(Span::FOREVER, |rule| rule.gap)
-    }
-}
+/// What is configured of the gaps of a topic.
+pub(crate) type GapOf<'a> = &'a dyn Fn(&str) -> Span;
 
 impl Silences {
     /// How many streams are silent.
@@ -89,7 +77,7 @@ impl Silences {
         now: Time,
         reigns: bool,
         (table, places): (&mut Table, Range<usize>),
-        gaps: &Gaps<'_>,
+        gap_of: GapOf<'_>,
         stats: &mut Stats,
         out: &mut impl Outputs,
     ) {
@@ -104,7 +92,7 @@ impl Silences {
             let Some((stream, topic)) = table.pair_mut(StreamId(index as u32)) else { continue };
             // A stream begins with none; the first look finds what is configured.
             let changes = self.changes.wrapping_add(1);
-            let gap = stream.record.quiet.gap(changes, || gaps.of(topic.name.as_str()));
+            let gap = stream.record.quiet.gap(changes, || gap_of(topic.name.as_str()));
             if !is_judged(stream, topic, !gap.is_forever()) {
                 continue;
             }
