@@ -97,11 +97,12 @@ impl Broker {
             let rule = promises.rule_of(topic).and_then(|place| rules.get(place));
             rule.map_or(Span::FOREVER, |rule| rule.gap)
         };
+        let has_gaps = rules.iter().any(|rule| !rule.gap.is_forever());
         self.silences.listen_to_streams(
             now,
             reigns,
             (&mut self.flow.store.table, places),
-            &gap_of,
+            has_gaps.then_some(&gap_of),
             &mut self.flow.stats,
             out,
         );

@@ -43,13 +43,14 @@ impl Quiet {
         self.gap.1
     }
 
-    /// After how long it is silent, where nothing is configured of its gaps.
-    pub(crate) fn patience(&self, contract: &Contract) -> Span {
-        (contract.period * 2).max(self.usual * 2) + contract.deadline + TOLERANCE
-    }
-
-    /// Looks at a stream that is silent after so long. What was seen before `from` does not count.
-    pub(crate) fn look(&mut self, now: Time, from: Time, seen: (u64, u64), patience: Span) -> Finding {
+    /// Looks at a stream, of whose gaps this is configured: forever, where nothing is. What was seen before `from` does not count.
+    pub(crate) fn look(
+        &mut self,
+        now: Time,
+        from: Time,
+        seen: (u64, u64),
+        (gap, contract): (Span, &Contract),
+    ) -> Finding {
         if self.since < from || self.since > now {
             (self.since, self.seen, self.silent) = (now, seen, false);
             return Finding::Nothing;
@@ -64,6 +65,8 @@ impl Quiet {
             (self.since, self.seen, self.ended) = (now, seen, false);
             return if was_silent { Finding::Spoke { after } } else { Finding::Nothing };
         }
+        let usual = || (contract.period * 2).max(self.usual * 2) + contract.deadline + TOLERANCE;
+        let patience = if gap.is_forever() { usual() } else { gap };
         if self.silent || self.ended || after <= patience {
             return Finding::Nothing;
         }
@@ -79,8 +82,8 @@ mod tests {
     const START: Time = Time(1_000_000_000_000);
 
     fn look(quiet: &mut Quiet, now: Time, from: Time, seen: (u64, u64)) -> Finding {
-        let patience = quiet.patience(&Contract::every(Span::secs(1)).deadline(Span::millis(500)));
-        quiet.look(now, from, seen, patience)
+        let contract = Contract::every(Span::secs(1)).deadline(Span::millis(500));
+        quiet.look(now, from, seen, (Span::FOREVER, &contract))
     }
 
     /// Looks every 100 ms until something is found.

@@ -34,8 +34,8 @@ pub(crate) struct Silences {
     changes: u32,
 }
 
-/// What is configured of the gaps of a topic.
-pub(crate) type GapOf<'a> = &'a dyn Fn(&str) -> Span;
+/// What is configured of the gaps of a topic; nothing where no topic has one.
+pub(crate) type GapOf<'a> = Option<&'a dyn Fn(&str) -> Span>;
 
 impl Silences {
     /// How many streams are silent.
@@ -92,14 +92,15 @@ impl Silences {
             let Some((stream, topic)) = table.pair_mut(StreamId(index as u32)) else { continue };
             // A stream begins with none; the first look finds what is configured.
             let changes = self.changes.wrapping_add(1);
-            let gap = stream.record.quiet.gap(changes, || gap_of(topic.name.as_str()));
+            let gap = gap_of.map_or(Span::FOREVER, |look_up| {
+                stream.record.quiet.gap(changes, || look_up(topic.name.as_str()))
+            });
             if !is_judged(stream, topic, !gap.is_forever()) {
                 continue;
             }
             let seen = (stream.next_seq, stream.record.troubles.lost);
             let record = &mut stream.record;
-            let patience = if gap.is_forever() { record.quiet.patience(&topic.contract) } else { gap };
-            let finding = record.quiet.look(now, self.from, seen, patience);
+            let finding = record.quiet.look(now, self.from, seen, (gap, &topic.contract));
             let (silent, after) = match finding {
                 Finding::Nothing => continue,
                 Finding::Fell { after } => (true, after),
@@ -120,7 +121,7 @@ impl Silences {
 
 fn is_judged(stream: &Stream, topic: &Topic, has_gap: bool) -> bool {
     let contract = &topic.contract;
-    let has_said_when =
-        contract.loss != Loss::Unbounded && !contract.period.is_forever() && stream.arrived() > 0;
-    stream.record.admitted && stream.record.made_of.is_none() && (has_gap || has_said_when)
+    let says_when =
+        || contract.loss != Loss::Unbounded && !contract.period.is_forever() && stream.arrived() > 0;
+    stream.record.admitted && stream.record.made_of.is_none() && (has_gap || says_when())
 }
