@@ -757,7 +757,7 @@ fn secure(
     };
     let lobby = Handshakes::start(settings, helpers);
     let system = |error: HostError| Error::System(error.to_string());
-    driver.employ(lobby.map_err(system)?, Vec::new()).map_err(system)
+    driver.employ(lobby.map_err(system)?).map_err(system)
 }
 
 /// What is too long would be cut on its way, and be another name or password.

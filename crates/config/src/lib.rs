@@ -668,7 +668,8 @@ impl Understanding {
         self.effective.push((format!("topic {filter}"), contract.to_string(), self.origin(place)));
         let keep = row.get(&topic::KEEP);
         let gap = row.get(&topic::GAP);
-        if gap < contract.period || gap <= Span::ZERO {
+        let is_rare = contract.period.is_forever();
+        if gap <= Span::ZERO || !gap.is_forever() && !is_rare && gap <= contract.period {
             let message = format!(
                 "gap is {gap}, which is the longest time between two messages, and period is {}, which is the shortest",
                 contract.period

@@ -201,6 +201,24 @@ fn flags_win_over_the_environment_which_wins_over_files() {
 }
 
 #[test]
+fn a_gap_is_longer_than_the_period_where_there_is_one() {
+    let load = |period: &str, gap: &str| {
+        let text = format!("[[topic]]\nfilter = \"a\"\nperiod = \"{period}\"\ngap = \"{gap}\"\n");
+        Scratch::new("gap", &text).load(&[], &[]).map(|config| config.topics[0].rule.gap)
+    };
+    assert_eq!(load("1s", "1001ms"), Ok(Span::millis(1_001)));
+    assert_eq!(load("inf", "10s"), Ok(Span::secs(10)));
+    assert_eq!(load("inf", "inf"), Ok(Span::FOREVER));
+    for (period, gap) in [("1s", "1s"), ("1s", "10ms"), ("inf", "0s")] {
+        let report = load(period, gap).unwrap_err();
+        assert!(
+            report.contains("verge.toml:4") && report.contains("give gap more than the period"),
+            "{report}"
+        );
+    }
+}
+
+#[test]
 fn a_topic_has_the_defaults_of_its_contract() {
     let config = Scratch::new("topic", "[[topic]]\nfilter = \"a/+\"\nperiod = \"50ms\"\nretain = 2\n")
         .load(&[], &[])

@@ -269,6 +269,7 @@ async fn connect(
     };
     #[cfg(not(feature = "tls"))]
     let connected = connector.connect(reached).await;
+    let refused = ways.as_ref().and_then(Ways::take_reason);
     let root = match connected {
         Ok(root) => root,
         Err(Error::SessionExpired) if is_resumed => return Err(Failed::Expired),
@@ -277,7 +278,6 @@ async fn connect(
             return Err(Failed::Trouble(Trouble::TurnedAway { servers: servers.clone(), user }));
         }
         Err(error) => {
-            let refused = ways.as_ref().and_then(Ways::take_reason);
             return Err(unreachable(refused.unwrap_or_else(|| error.to_string())));
         }
     };

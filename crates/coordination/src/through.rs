@@ -7,13 +7,13 @@ use crate::settings::Proxy;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use wire::Tunnel;
 
 /// How long a proxy has until it carries a connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Connections that a door carries at once; the client has one, and another while it changes servers.
 const CARRIED_MAX: usize = 4;
@@ -88,8 +88,13 @@ impl Way {
             Ok((mut far, early)) => {
                 _ = near.set_nodelay(true);
                 if near.write_all(&early).await.is_ok() {
-                    // However it ends: both ends are closed then, and the client sees that.
-                    _ = copy_bidirectional(&mut near, &mut far).await;
+                    let ((mut near_in, mut near_out), (mut far_in, mut far_out)) =
+                        (near.split(), far.split());
+                    // Whichever end goes first takes the other with it: a proxy may keep its half for ever.
+                    tokio::select! {
+                        _ = copy(&mut near_in, &mut far_out) => {}
+                        _ = copy(&mut far_in, &mut near_out) => {}
+                    }
                 }
             }
             Err(why) => {
@@ -149,6 +154,48 @@ fn inode_of(table: &str, from: SocketAddr, to: SocketAddr) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use wire::ProxyKind;
+
+    /// A proxy that carries nothing and never closes.
+    fn stubborn() -> SocketAddr {
+        let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = door.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut kept = Vec::new();
+            while let Ok((mut near, _)) = door.accept() {
+                let mut asked = [0; 512];
+                _ = near.read(&mut asked);
+                _ = near.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello");
+                kept.push(near);
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_proxy_that_keeps_what_the_client_has_closed_holds_no_places() {
+        let address = stubborn().to_string();
+        let proxy = Proxy { kind: ProxyKind::Http, address, login: None };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ways = runtime.block_on(Ways::open(&proxy, "zk.plant:2181")).unwrap();
+        let door: SocketAddr = ways.servers.parse().unwrap();
+        let client = std::thread::spawn(move || {
+            for _ in 0..2 * CARRIED_MAX {
+                let mut near = std::net::TcpStream::connect(door).unwrap();
+                near.set_read_timeout(Some(PATIENCE * 12)).unwrap();
+                let mut hello = [0; 5];
+                near.read_exact(&mut hello).unwrap();
+                assert_eq!(&hello, b"hello");
+            }
+        });
+        runtime.block_on(async {
+            while !client.is_finished() {
+                tokio::time::sleep(REST / 50).await;
+            }
+        });
+        client.join().unwrap();
+    }
 
     #[test]
     fn our_own_connections_are_known_and_no_others() {

@@ -3,7 +3,7 @@
 
 mod world;
 
-use broker::{Settings, TopicRule};
+use broker::{Settings, Snapshot, Survey, TopicRule};
 use contract::{Contract, Span};
 use world::World;
 
@@ -46,6 +46,12 @@ impl Plant {
             }
             self.world.run_for(every);
         }
+    }
+
+    fn silent(&self) -> u32 {
+        let mut snapshot = Snapshot::default();
+        self.world.broker(0).fill(self.world.now, &Survey::default(), &mut snapshot);
+        snapshot.node.silent
     }
 
     fn told(&mut self, text: &str) -> usize {
@@ -95,4 +101,8 @@ fn a_gap_that_changes_holds_from_then_on() {
     assert!(plant.told("`t/0` of plc is silent") <= silent + 1, "what was silent may have been told before");
     plant.world.run_for(Span::secs(3));
     assert!(plant.told("was to come within 2s (gap)") == 1, "{:?}", plant.world.log(0));
+    assert_eq!(plant.silent(), 1);
+    plant.world.change_topics(0, rules(Span::FOREVER)).unwrap();
+    plant.world.run_for(LOOK * 2);
+    assert_eq!(plant.silent(), 0, "nothing is said of its gaps any more");
 }

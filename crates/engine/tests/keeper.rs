@@ -94,6 +94,17 @@ impl Sites {
         }
     }
 
+    /// The receiving site is cut off for a while, and gets what it missed. How much came as backlog, and what keepers told of themselves.
+    fn miss_some(&mut self) -> (usize, Vec<String>) {
+        self.cut(SOUTH, true);
+        self.publish_for(Span::secs(10));
+        self.cut(SOUTH, false);
+        self.publish_for(Span::secs(15));
+        self.world.run_for(Span::secs(20));
+        let told = self.world.keepers.iter_mut().flat_map(|kept| kept.keeper.reporter().0.clone()).collect();
+        (self.check().1, told)
+    }
+
     /// What came live, and what as backlog; nothing is missing, and nothing came twice, or it says so.
     fn check(&mut self) -> (usize, usize) {
         let mut counts = (0, 0);
@@ -215,14 +226,7 @@ fn no_time_is_kept_for_what_keepers_say_and_for_backlog() {
         settings.costs.io.tcp.write = Span::micros(120);
     });
     sites.publish_for(Span::secs(15));
-    sites.cut(SOUTH, true);
-    sites.publish_for(Span::secs(10));
-    sites.cut(SOUTH, false);
-    sites.publish_for(Span::secs(15));
-    sites.world.run_for(Span::secs(20));
-    let told: Vec<String> =
-        sites.world.keepers.iter_mut().flat_map(|kept| kept.keeper.reporter().0.clone()).collect();
-    let (_, backlog) = sites.check();
+    let (backlog, told) = sites.miss_some();
     let says = |word: &str| told.iter().any(|told| told.starts_with(word));
     assert!(backlog > 100 && !says("Unpromised") && !says("Refused"), "{backlog} {told:#?}");
 }
@@ -271,14 +275,7 @@ fn a_keeper_that_begins_anew_where_there_is_no_time_for_it_is_served_after_all_o
     sites.publish_for(Span::secs(5));
     sites.kill_host(2 * NORTH + 1);
     sites.publish_for(Span::secs(5));
-    sites.cut(SOUTH, true);
-    sites.publish_for(Span::secs(10));
-    sites.cut(SOUTH, false);
-    sites.publish_for(Span::secs(15));
-    sites.world.run_for(Span::secs(20));
-    let told: Vec<String> =
-        sites.world.keepers.iter_mut().flat_map(|kept| kept.keeper.reporter().0.clone()).collect();
-    let (_, backlog) = sites.check();
+    let (backlog, told) = sites.miss_some();
     let says = |word: &str| told.iter().any(|told| told.starts_with(word));
     assert!(backlog > 400 && says("Unpromised") && !says("Refused"), "{backlog} {told:#?}");
 }

@@ -17,7 +17,6 @@ use engine::Node;
 use engine::driving::{Reading, Turn, TurnState, hear_news, serve, take_turn};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
-use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -96,16 +95,10 @@ impl<N: Node> Driver<N> {
         self.network.limits.clients = clients;
     }
 
-    /// Who makes handshakes. With `names`, one for each peer, connections to peers are encrypted, and a peer's certificate must
-    /// have its name.
-    pub fn employ(
-        &mut self,
-        handshakes: Handshakes,
-        names: Vec<ServerName<'static>>,
-    ) -> Result<(), HostError> {
+    /// Who makes handshakes.
+    pub fn employ(&mut self, handshakes: Handshakes) -> Result<(), HostError> {
         let failed = |reason| HostError::System { what: "cannot wait for handshakes", reason };
         self.network.poller.add_bell(handshakes.bell(), LOBBY).map_err(failed)?;
-        self.network.set_names(names);
         self.network.handshakes = Some(handshakes);
         Ok(())
     }

@@ -12,7 +12,6 @@ use contract::{Span, Time};
 use engine::driving::{CLOSING_TIME, DRAINED_BYTES, FLOOD_BYTES, OUTBOX_BYTES_MAX, READ_BYTES};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
-use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -132,11 +131,6 @@ impl Network {
         let at = usize::from(peer.0);
         self.peers.resize_with(self.peers.len().max(at + 1), Target::default);
         self.peers[at] = target;
-    }
-
-    /// Connections to peers are encrypted, each with the name that its certificate must have.
-    pub(crate) fn set_names(&mut self, names: Vec<ServerName<'static>>) {
-        self.peers.iter_mut().zip(names).for_each(|(peer, name)| peer.name = Some(name));
     }
 
     /// Begins to connect to a peer.

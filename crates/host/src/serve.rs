@@ -74,7 +74,7 @@ pub fn serve<R: Reporter, O: Operators, G: Rules>(
     let mut driver = Driver::new(node, Vec::new())?;
     driver.limit(serving.limits, serving.troubles);
     if let Some(handshakes) = serving.handshakes {
-        driver.employ(handshakes, Vec::new())?;
+        driver.employ(handshakes)?;
     }
     if let Some(Partner { whereabouts, name }) = serving.partner {
         let target = Target { whereabouts, name, tunnel: None };

@@ -161,11 +161,7 @@ fn printable(text: &str) -> String {
 
 fn note_json(at: Time, name: &str, severity: Severity, text: &str) -> String {
     let mut line = String::new();
-    let mut object = JsonObject::begin(&mut line);
-    object.field("time_ns", Fact::Number(at.0));
-    object.field("broker", Fact::Text(name));
-    object.field("kind", Fact::Text(NOTE));
-    object.field("severity", Fact::Text(severity.as_str()));
+    let mut object = JsonObject::begin_record(&mut line, at, name, (NOTE, severity));
     object.field("text", Fact::Text(text));
     object.end();
     line

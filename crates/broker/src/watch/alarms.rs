@@ -43,18 +43,26 @@ impl Alarms {
         if !is_alarm(event) {
             return false;
         }
-        let cause = cause_of(event.kind(), event.subject());
-        if event.is_refusal() && !self.throttle.knows(cause) && !self.refusals.take(now) {
+        let Some(left_out) = self.allow(now, (event.kind(), event.subject()), event.is_refusal()) else {
             return false;
+        };
+        write_json(out, now, broker, event, &[("left_out", Fact::Number(left_out))]);
+        true
+    }
+
+    /// Whether an alarm of this kind about this may be told now, and how many were left out before it. `is_refusal`: who is refused chooses
+    /// what it is about.
+    pub fn allow(&mut self, now: Time, (kind, subject): (&str, &str), is_refusal: bool) -> Option<u64> {
+        let cause = cause_of(kind, subject);
+        if is_refusal && !self.throttle.knows(cause) && !self.refusals.take(now) {
+            return None;
         }
         match self.throttle.ask(now, cause, || ()) {
-            Verdict::LeaveOut => false,
+            Verdict::LeaveOut => None,
             Verdict::Tell { left_out } => {
                 // Those that there was no room for are told with the next one that is.
-                let beyond = if event.is_refusal() { self.refusals.take_beyond(now) } else { 0 };
-                let left_out = left_out + beyond;
-                write_json(out, now, broker, event, &[("left_out", Fact::Number(left_out))]);
-                true
+                let beyond = if is_refusal { self.refusals.take_beyond(now) } else { 0 };
+                Some(left_out + beyond)
             }
         }
     }

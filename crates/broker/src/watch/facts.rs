@@ -484,11 +484,7 @@ impl Event<'_> {
 ///
 /// `extra` are more fields, as they are.
 pub fn write_json(out: &mut String, now: Time, broker: &str, event: &Event<'_>, extra: &[(&str, Fact<'_>)]) {
-    let mut object = JsonObject::begin(out);
-    object.field("time_ns", Fact::Number(now.0));
-    object.field("broker", Fact::Text(broker));
-    object.field("kind", Fact::Text(event.kind()));
-    object.field("severity", Fact::Text(event.severity().as_str()));
+    let mut object = JsonObject::begin_record(out, now, broker, (event.kind(), event.severity()));
     event.facts(&mut |name, fact| object.field(name, fact));
     extra.iter().for_each(|(name, fact)| object.field(name, *fact));
     object.field("text", Fact::Text(&event.to_string()));
@@ -506,6 +502,21 @@ impl<'a> JsonObject<'a> {
     pub fn begin(out: &'a mut String) -> JsonObject<'a> {
         out.push('{');
         JsonObject { out, is_empty: true }
+    }
+
+    /// Begins one with what every line of a log and every alarm has.
+    pub fn begin_record(
+        out: &'a mut String,
+        at: Time,
+        broker: &str,
+        (kind, severity): (&str, Severity),
+    ) -> JsonObject<'a> {
+        let mut object = JsonObject::begin(out);
+        object.field("time_ns", Fact::Number(at.0));
+        object.field("broker", Fact::Text(broker));
+        object.field("kind", Fact::Text(kind));
+        object.field("severity", Fact::Text(severity.as_str()));
+        object
     }
 
     /// Writes a field.

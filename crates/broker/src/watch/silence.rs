@@ -16,7 +16,7 @@
 //! topics without a period, and streams that have never said anything.
 
 use crate::outputs::Outputs;
-use crate::store::quiet::Finding;
+use crate::store::quiet::{Finding, Quiet};
 use crate::store::table::{Stream, Table, Topic};
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
@@ -65,10 +65,14 @@ impl Silences {
         let Some(stream) = table.stream_mut(index) else {
             return invariant!("a stream that ends is there");
         };
-        let quiet = &mut stream.record.quiet;
+        self.excuse(&mut stream.record.quiet);
+        stream.record.quiet.end();
+    }
+
+    /// A stream is not silent any more, although nothing has come.
+    fn excuse(&mut self, quiet: &mut Quiet) {
         let counted = std::mem::replace(&mut quiet.silent, false) && quiet.since >= self.from;
         self.count -= u32::from(counted);
-        quiet.end();
     }
 
     /// Looks at some of the streams, if this broker reigns: those at which housekeeping looks this time.
@@ -96,6 +100,8 @@ impl Silences {
                 stream.record.quiet.gap(changes, || look_up(topic.name.as_str()))
             });
             if !is_judged(stream, topic, !gap.is_forever()) {
+                // It may have been, by another configuration.
+                self.excuse(&mut stream.record.quiet);
                 continue;
             }
             let seen = (stream.next_seq, stream.record.troubles.lost);

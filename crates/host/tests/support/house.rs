@@ -5,7 +5,7 @@ use super::Probe;
 use contract::Span;
 use host::realtime::Wishes;
 use host::tls::{Tls, TlsSettings};
-use host::{Cause, DoorLimits, Driver, HandshakeSettings, Handshakes, Helpers, Troubles};
+use host::{Cause, DoorLimits, Driver, HandshakeSettings, Handshakes, Helpers, Target, Troubles};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, TcpStream};
@@ -81,7 +81,7 @@ impl House {
         let probe = Probe { keeps: plan.keeps, ..Probe::default() };
         let mut driver = Driver::new(probe, Vec::new()).unwrap();
         driver.limit(DoorLimits::default(), Arc::clone(&troubles));
-        driver.employ(handshakes.unwrap(), Vec::new()).unwrap();
+        driver.employ(handshakes.unwrap()).unwrap();
         let mut open =
             |transport| driver.listen("127.0.0.1:0".parse().unwrap(), Protocol::Mqtt, transport).unwrap();
         let (plain, tls) = (open(Transport::Plain), open(Transport::Tls));
@@ -200,9 +200,11 @@ pub fn dialer(address: SocketAddr, name: &str, settings: &TlsSettings) -> (Drive
         },
         &Helpers::new().unwrap(),
     );
-    let mut driver = Driver::new(Probe { keeps: true, ..Probe::default() }, vec![address]).unwrap();
+    let mut driver = Driver::new(Probe { keeps: true, ..Probe::default() }, Vec::new()).unwrap();
     driver.limit(DoorLimits::default(), Arc::clone(&troubles));
-    driver.employ(handshakes.unwrap(), vec![host::tls::server_name(name).unwrap()]).unwrap();
+    driver.employ(handshakes.unwrap()).unwrap();
+    let target = Target { name: Some(host::tls::server_name(name).unwrap()), ..Target::known(address) };
+    driver.with_unsent(|_, net| net.set_peer(PeerIndex(0), target));
     driver.with(|_, net| wire::Effects::dial(net, PeerIndex(0), Span::secs(30)));
     (driver, troubles)
 }

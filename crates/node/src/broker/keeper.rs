@@ -31,7 +31,7 @@ pub fn start(
             // What is live goes on.
             let said =
                 format!("site {}: nothing is kept until this broker is started again: {why}", site.name);
-            voice.tell(&Word::bad(said).alarm("journal_down", &[]));
+            voice.clone().tell(&Word::bad(said).alarm("journal_down", &[]));
             return Ok(Some(Picture::of(without(why, like.bytes_max))));
         }
     };
@@ -219,7 +219,9 @@ struct Told {
 
 impl KeeperReporter for Told {
     fn report(&mut self, news: &KeeperNews<'_>) {
-        self.word(news).iter().for_each(|word| self.voice.tell(word));
+        if let Some(word) = self.word(news) {
+            self.voice.tell(&word);
+        }
     }
 }
 

@@ -138,7 +138,7 @@ fn employ<N: Node>(
     let troubles = Arc::new(Troubles::new(move |line| said.say(&format!("note: {line}"))));
     let within = config.limits.greeting;
     let settings = HandshakeSettings { handshakes: HANDSHAKES, within, tls: Some(Arc::new(tls)), troubles };
-    driver.employ(Handshakes::start(settings, helpers)?, Vec::new())?;
+    driver.employ(Handshakes::start(settings, helpers)?)?;
     Ok(())
 }
 
@@ -319,7 +319,9 @@ struct Told {
 
 impl UplinkReporter for Told {
     fn report(&mut self, news: &UplinkNews<'_>) {
-        self.word(news).iter().for_each(|word| self.voice.tell(word));
+        if let Some(word) = self.word(news) {
+            self.voice.tell(&word);
+        }
     }
 }
 
