@@ -126,7 +126,7 @@ impl UplinkSettings {
             tap: Settings {
                 crosses: false,
                 hands_on: true,
-                ..crossing(&format!("@{site}"), ONE_LIFE, brokers)
+                ..crossing(&format!("@{site}/out"), ONE_LIFE, brokers)
             },
             beside: PeerIndex(beside),
             router: Settings {

@@ -81,6 +81,19 @@ fn what_is_wanted_elsewhere_crosses_and_nothing_else_does() {
     assert!((Span::millis(20)..Span::millis(23)).contains(&slowest), "{slowest}");
 }
 
+/// Topics may be called as the site is.
+#[test]
+fn topics_that_begin_with_the_sites_own_name_cross_as_well() {
+    let mut sites = Sites::new(1);
+    let publication = sites.world.advertise(sites.publisher, "north/pressure", contract());
+    sites.world.subscribe(sites.subscriber, "#");
+    sites.world.run_for(Span::millis(500));
+    sites.publish_for(publication, Span::secs(1));
+    let came = sites.came(sites.subscriber);
+    assert_eq!(came.len(), 10, "{came:?}");
+    assert!(came.iter().all(|(topic, _)| topic == "north/pressure"));
+}
+
 #[test]
 fn a_site_hears_its_own_messages_once_and_at_home() {
     let mut sites = Sites::new(1);

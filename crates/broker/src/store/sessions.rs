@@ -157,8 +157,8 @@ impl Session {
     }
 }
 
-/// Whether a topic is the own one of a site whose link subscribes it. At a router, a site's topics stand below its name; its link is called like
-/// the site, with `@` before it.
+/// Whether a topic is the own one of a site whose link subscribes it. At a router, a site's topics stand below its name; its link there is
+/// called like the site, with `@` before it. At the site's own brokers it is called otherwise.
 pub(crate) fn is_own(client: &str, topic: &str) -> bool {
     let below = client.strip_prefix('@').and_then(|site| topic.strip_prefix(site));
     below.is_some_and(|rest| rest.starts_with('/'))
