@@ -331,6 +331,8 @@ impl Broker {
             Frame::Register(register) => self.register(now, from, &register, out),
             Frame::Carry(carry) => self.carry(now, from, &carry, out),
             Frame::AskInterest { topics } => self.ask_interest(now, from, topics, out),
+            // Who asks for it harms nobody but itself.
+            Frame::Pace { rate } => out.pace(from, rate),
             Frame::Unregister { stream } => self.unregister(now, from, stream, out),
             Frame::Subscribe { number, needs, filter } => {
                 self.subscribe(now, from, number, needs, filter, out);

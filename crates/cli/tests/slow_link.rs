@@ -5,66 +5,12 @@ mod support;
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+use support::link::Link;
 use support::sentences::{said, says};
 use support::{Folder, ORDINARY, Process, UNHURRIED, free_ports, program, wait_until};
 use verge::{Client, Contract, Span};
-
-/// A namespace with a link to this side, both gone at the end.
-struct Link {
-    name: String,
-    near: String,
-    far: String,
-}
-
-impl Link {
-    /// Nothing if this process may not make one.
-    fn new(rate: &str) -> Option<Link> {
-        let number = std::process::id() % 16_384;
-        let (high, low) = (number / 64, number % 64 * 4);
-        let link = Link {
-            name: format!("vslow{number}"),
-            near: format!("10.231.{high}.{}", low + 1),
-            far: format!("10.231.{high}.{}", low + 2),
-        };
-        let Link { name, near, far } = &link;
-        let made = ip(&format!("netns add {name}"))
-            && ip(&format!("link add {name} type veth peer name far netns {name}"))
-            && ip(&format!("addr add {near}/30 dev {name}"))
-            && ip(&format!("link set {name} up"))
-            && ip(&format!("-n {name} addr add {far}/30 dev far"))
-            && ip(&format!("-n {name} link set far up"))
-            && run("tc", &format!("qdisc add dev {name} root tbf rate {rate} burst 4kb latency 400ms"));
-        if !made {
-            eprintln!("SKIPPED: a link of {rate} needs root, `ip` and `tc`");
-        }
-        made.then_some(link)
-    }
-
-    /// Bytes that have gone to the other side, with what the link itself adds to them.
-    fn carried(&self) -> u64 {
-        let path = format!("/sys/class/net/{}/statistics/tx_bytes", self.name);
-        std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        let _ = ip(&format!("link del {}", self.name));
-        let _ = ip(&format!("netns del {}", self.name));
-    }
-}
-
-fn ip(arguments: &str) -> bool {
-    run("ip", arguments)
-}
-
-fn run(program: &str, arguments: &str) -> bool {
-    let mut command = Command::new(program);
-    command.args(arguments.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
 
 fn length(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
@@ -75,7 +21,7 @@ const PAYLOAD: usize = 2_048;
 
 #[test]
 fn a_subscriber_on_a_slow_link_gets_the_newest_at_the_links_rate() {
-    let Some(link) = Link::new("256kbit") else { return };
+    let Some(link) = Link::new("256kbit", "400ms") else { return };
     let [clients, pair, other_clients, other_pair] = free_ports::<4>();
     let folder = Folder::new();
     let near = &link.near;
@@ -97,8 +43,8 @@ fn a_subscriber_on_a_slow_link_gets_the_newest_at_the_links_rate() {
     let names: Vec<String> = (0..TOPICS).map(|index| format!("t/{index}")).collect();
     let publishers = publisher.publishers(names.iter().map(|name| (name.as_str(), Some(contract)))).unwrap();
     let out = folder.path("sub.out");
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &link.name, env!("CARGO_BIN_EXE_verge"), "sub", "-t", "#"]);
+    let mut command = link.command(env!("CARGO_BIN_EXE_verge"));
+    command.args(["sub", "-t", "#"]);
     command.args(["-h", &format!("{near}:{clients}"), "-h", &format!("{near}:{other_clients}")]);
     command.stdin(Stdio::null()).stdout(File::create(&out).unwrap());
     let client = Process::start(&mut command, folder.path("sub.log"));

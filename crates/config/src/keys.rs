@@ -1,6 +1,7 @@
 //! The definitions of all keys: for each its path, what it takes, its default, and what it means. What a key takes is also the type as
 //! which it is read, so that a mistyped or misread key does not compile.
 
+use crate::bandwidth::Bandwidth;
 use crate::site::ProxyAddress;
 use crate::typed::*;
 use crate::value::VoteName;
@@ -199,6 +200,9 @@ keys! {
         UPLINK_LINK: Option<LinkClass> = key("uplink.link", link(), "\"cloud\"", "The link class by which routers reckon the way to this site.");
         UPLINK_RETAIN: u32 = key("uplink.retain", integer(0, 65_536), "0", "How many messages of each stream are retained at least, to be sent again when a router fails. 0: as many as the contract says.");
         UPLINK_BACKLOG_RATE: u64 = key("uplink.backlog_rate", bytes_within(16 << 10, 1 << 32), "\"1MiB\"", "Bytes in a second that each broker of this site sends to others at most of what they missed, so that it holds up nothing live.");
+        UPLINK_BANDWIDTH: Option<Bandwidth> = key("uplink.bandwidth", bandwidth(), "\"none\"", "What the link between this site and its routers carries at least, each way, where that is little. Best effort then goes by a connection of its own, no faster than uplink.bulk_bandwidth, and contracts are promised only as far as there is room. none: the link is taken to be wide enough for everything.");
+        UPLINK_BULK_BANDWIDTH: Option<Bandwidth> = key("uplink.bulk_bandwidth", bandwidth(), "\"none\"", "What best effort may take of it, each way, with what was missed. none: half of it.");
+        UPLINK_QUEUEING: Option<Span> = key("uplink.queueing", duration_or_auto(), "\"auto\"", "How long messages with contracts may wait for each other on that link, as a part of the time that the class of uplink.link has. auto: half of that.");
         ROUTERS_ADDRESS: Option<Place> = key("routers.*.address", address(), "", "Where a router is reached: the `clients` of its broker, or `clients_tls` with uplink.tls.");
         ROUTERS_PARTNER: Option<Place> = key("routers.*.partner", address_or_none(), "\"none\"", "The same of the other broker, where the router is a pair.");
         COORDINATION_SERVERS: Vec<Place> = key("coordination.servers", places(), "[]", "The servers of the Apache ZooKeeper ensemble that names the routers, and says which topic goes by which. Empty: routers are those of [routers.*].");

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bandwidth;
 mod changes;
 mod coordination;
 mod keys;
@@ -22,6 +23,7 @@ pub mod votes;
 pub use self::kv::{KvConfig, KvLane, KvNode};
 pub use self::processing::ProcessingConfig;
 use ::processing::SharedFactory;
+pub use bandwidth::Bandwidth;
 use broker::{Detection, Limits, Policy, Replication, Severity, TopicRule};
 pub use changes::Running;
 use contract::timing::LinkDelay;

@@ -22,6 +22,8 @@ pub enum Kind {
     PathOrNone,
     /// `http://host:port` or `socks5://host:port`, or `none`.
     Proxy,
+    /// Bits in a second (`2Mbit/s`), or `none`.
+    Bandwidth,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number in this range.
@@ -93,6 +95,7 @@ impl Kind {
             Kind::AddressOrNone => "\"host:port\", or \"none\"".to_owned(),
             Kind::PathOrNone => "path of a file, or \"none\"".to_owned(),
             Kind::Proxy => "\"http://host:port\" or \"socks5://host:port\", or \"none\"".to_owned(),
+            Kind::Bandwidth => "bandwidth such as \"2Mbit/s\" or \"500kbit/s\", or \"none\"".to_owned(),
             Kind::Choice(words) => {
                 words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
             }

@@ -1,7 +1,8 @@
 //! How a site is joined to others.
 
 use super::{Config, Understanding, keys};
-use contract::{LinkClass, Span, TopicFilter};
+use crate::bandwidth::Bandwidth;
+use contract::{LinkClass, Span, ThinLink, TopicFilter};
 use host::Place;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,8 @@ pub struct SiteConfig {
     pub link: LinkClass,
     /// Messages of each stream that are retained for a router that fails, at least.
     pub retain: u32,
+    /// What the link to routers carries, where that is little.
+    pub thin: Option<ThinLink>,
     /// The journal, if there is one.
     pub journal: Option<JournalConfig>,
     /// The routers.
@@ -73,6 +76,8 @@ impl JournalConfig {
     }
 }
 
+/// What does where a link has no room for anything.
+const THINNEST: &str = "state a class with more time for uplink.link ([link.thin] here and at the routers), or give less of the link to uplink.bulk_bandwidth";
 /// Filters of topics that are kept.
 const KEPT_MAX: usize = 64;
 
@@ -160,8 +165,14 @@ impl Understanding {
             Some(RouterAddress { places: [first].into_iter().chain(second).collect(), name })
         };
         let login = |user, file| Login { user: self.get(user), password_file: self.file(file) };
+        let class = self.get(&keys::UPLINK_LINK).unwrap_or(LinkClass::CLOUD);
+        let thin = self.thin(class);
+        // Both brokers of the site may send at once, and what is live has something left.
+        let brokers = self.names(&keys::BROKERS_CLIENTS).len().max(1) as u64;
+        let most = thin.map_or(u64::MAX, |thin| thin.bulk / 5 * 4 / brokers);
         Some(SiteConfig {
             name,
+            thin,
             share: self.get(&keys::SITE_SHARE),
             want: self.get(&keys::SITE_WANT),
             at_home: login(&keys::SITE_USER, &keys::SITE_PASSWORD_FILE),
@@ -170,16 +181,65 @@ impl Understanding {
             proxy: self
                 .get(&keys::UPLINK_PROXY)
                 .map(|proxy| (proxy, login(&keys::UPLINK_PROXY_USER, &keys::UPLINK_PROXY_PASSWORD_FILE))),
-            link: self.get(&keys::UPLINK_LINK).unwrap_or(LinkClass::CLOUD),
+            link: class,
             retain: self.get(&keys::UPLINK_RETAIN),
             journal: self.file(&keys::SITE_JOURNAL).map(|folder| JournalConfig {
                 folder,
                 bytes_max: self.get(&keys::SITE_JOURNAL_BYTES),
                 history: self.get(&keys::SITE_HISTORY),
-                rate: self.get(&keys::UPLINK_BACKLOG_RATE),
+                rate: self.get(&keys::UPLINK_BACKLOG_RATE).min(most),
             }),
             routers: self.names(&keys::ROUTERS_ADDRESS).into_iter().filter_map(router).collect(),
         })
+    }
+
+    /// What the link to routers carries, where that is said.
+    fn thin(&self, class: LinkClass) -> Option<ThinLink> {
+        let Bandwidth(bandwidth) = self.get(&keys::UPLINK_BANDWIDTH)?;
+        let bulk = self.get(&keys::UPLINK_BULK_BANDWIDTH).map_or(bandwidth / 2, |Bandwidth(bulk)| bulk);
+        let way = self.links().delay(class).map_or(Span::ZERO, |link| link.to_subscriber);
+        let queueing = self.get(&keys::UPLINK_QUEUEING).unwrap_or(Span(way.0 / 2));
+        Some(ThinLink { bandwidth, bulk, queueing })
+    }
+
+    /// The parts of a thin link go into the whole.
+    fn check_thin(&mut self, config: &Config, site: &SiteConfig) {
+        let Some(thin) = &site.thin else {
+            if self.get(&keys::UPLINK_BULK_BANDWIDTH).is_some() || self.get(&keys::UPLINK_QUEUEING).is_some()
+            {
+                let bulk = self.get(&keys::UPLINK_BULK_BANDWIDTH).is_some();
+                let key =
+                    if bulk { keys::UPLINK_BULK_BANDWIDTH.path() } else { keys::UPLINK_QUEUEING.path() };
+                let source = self.source(key);
+                let message = format!("{key} is given, and uplink.bandwidth is not");
+                self.problem(
+                    &source,
+                    message,
+                    "say what the link carries: uplink.bandwidth = \"2Mbit/s\"".to_owned(),
+                );
+            }
+            return;
+        };
+        let (whole, bulk) = (Bandwidth(thin.bandwidth), Bandwidth(thin.bulk));
+        if thin.bulk >= thin.bandwidth {
+            let source = self.place_of(&keys::UPLINK_BULK_BANDWIDTH);
+            let message = format!("uplink.bulk_bandwidth is {bulk}, and uplink.bandwidth {whole}");
+            self.problem(&source, message, "leave something for messages with contracts".to_owned());
+        }
+        let way = config.way(site.link);
+        if thin.queueing > way {
+            let source = self.place_of(&keys::UPLINK_QUEUEING);
+            let message = format!(
+                "uplink.queueing is {}, and the class `{}` of uplink.link has {way}",
+                thin.queueing, site.link
+            );
+            let remedy = "waiting for each other is a part of the way: state a class that has more time";
+            self.problem(&source, message, remedy.to_owned());
+        }
+        if let Err(narrow) = thin.carries(&contract::Flow::default()) {
+            let source = self.place_of(&keys::UPLINK_BANDWIDTH);
+            self.problem(&source, format!("nothing can be promised across: {narrow}"), THINNEST.to_owned());
+        }
     }
 
     /// What is to be kept has a journal.
@@ -232,6 +292,7 @@ impl Understanding {
             self.problem(&source, message, "leave some of [routers.*] out".to_owned());
         }
         self.check_addresses(config, site);
+        self.check_thin(config, site);
         if config.links.delay(site.link).is_none() {
             let source = self.place_of(&keys::UPLINK_LINK);
             let message = format!("the link class `{}` of uplink.link is not configured", site.link);
@@ -337,6 +398,27 @@ mod tests {
                 "uplink.proxy_user and uplink.proxy_password_file belong together",
             ),
             ("[routers.r1]\naddress = \"127.0.0.1:7571\"\n[uplink]\nproxy = \"socks5h://p:1080/\"\n", ""),
+            ("[routers.r1]\naddress = \"r:1\"\n[uplink]\nbandwidth = \"100Mbit/s\"\n", ""),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nbandwidth = \"2MiB\"\n",
+                "`2MiB` has no unit of a bandwidth: give bandwidth such as",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nqueueing = \"1ms\"\n",
+                "uplink.queueing is given, and uplink.bandwidth is not",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nbandwidth = \"100Mbit/s\"\nbulk_bandwidth = \"100Mbit/s\"\n",
+                "uplink.bulk_bandwidth is 100Mbit/s, and uplink.bandwidth 100Mbit/s",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nbandwidth = \"100Mbit/s\"\nqueueing = \"21ms\"\n",
+                "uplink.queueing is 21ms, and the class `cloud` of uplink.link has 20ms",
+            ),
+            (
+                "[routers.r1]\naddress = \"r:1\"\n[uplink]\nbandwidth = \"1Mbit/s\"\n",
+                "nothing can be promised across: the link to routers is too thin",
+            ),
             ("[routers.r1]\naddress = \"r:7571\"\n[network]\nresponse = \"1ms\"\n", "from \"2ms\""),
         ] {
             let problems = problems(more);

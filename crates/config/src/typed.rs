@@ -1,5 +1,6 @@
 //! Keys that know as what they are read.
 
+use crate::bandwidth::Bandwidth;
 use crate::schema::Kind;
 use crate::site::ProxyAddress;
 use crate::value::{Raw, Value, VoteName, understand};
@@ -164,6 +165,14 @@ fn place(value: &Value) -> Option<Option<Place>> {
 
 pub(crate) const fn proxy() -> Takes<Option<ProxyAddress>> {
     takes(Kind::Proxy, |value| match value {
+        Value::Word(text) => text.parse().ok().map(Some),
+        Value::Nothing => Some(None),
+        _ => None,
+    })
+}
+
+pub(crate) const fn bandwidth() -> Takes<Option<Bandwidth>> {
+    takes(Kind::Bandwidth, |value| match value {
         Value::Word(text) => text.parse().ok().map(Some),
         Value::Nothing => Some(None),
         _ => None,

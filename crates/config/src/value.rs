@@ -1,5 +1,6 @@
 //! Values as they were written, and as they are understood.
 
+use super::bandwidth::Bandwidth;
 use super::schema::Kind;
 use super::site::ProxyAddress;
 use contract::{LinkClass, Loss, Span, TopicFilter};
@@ -7,6 +8,7 @@ use host::Place;
 use processing::{Keep, PayloadType, RelativeSet};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use toml::de::DeValue;
 
 /// A value as it was written, before it is known what it should be.
@@ -169,12 +171,12 @@ fn understand_places(words: &[String]) -> Result<Value, String> {
     words.iter().map(|word| understand_address(word)).collect::<Result<_, _>>().map(Value::Addresses)
 }
 
-fn understand_proxy(text: &str) -> Result<Value, String> {
+/// What is read from its text when it is asked for, or nothing.
+fn understand_word<T: FromStr<Err = String>>(kind: Kind, text: &str) -> Result<Value, String> {
     if text == "none" {
         return Ok(Value::Nothing);
     }
-    let address = text.parse::<ProxyAddress>();
-    address.map_err(|why| format!("{why}: give {}", Kind::Proxy.describe()))?;
+    text.parse::<T>().map_err(|why| format!("{why}: give {}", kind.describe()))?;
     Ok(Value::Word(text.to_owned()))
 }
 
@@ -198,7 +200,8 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
             understand_span(kind, raw)?.map(Value::Span).ok_or_else(expected)
         }
         (Kind::AddressOrNone | Kind::PathOrNone, Raw::Text(text)) if text == "none" => Ok(Value::Nothing),
-        (Kind::Proxy, Raw::Text(text)) => understand_proxy(text),
+        (Kind::Proxy, Raw::Text(text)) => understand_word::<ProxyAddress>(kind, text),
+        (Kind::Bandwidth, Raw::Text(text)) => understand_word::<Bandwidth>(kind, text),
         (Kind::PathOrNone, Raw::Text(text)) if !text.is_empty() => Ok(Value::Word(text.clone())),
         (Kind::Address | Kind::AddressOrNone, Raw::Text(text)) => {
             understand_address(text).map(Value::Address)

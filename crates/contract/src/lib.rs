@@ -15,6 +15,7 @@ mod needs;
 pub mod path;
 pub mod rounds;
 mod terms;
+mod thin;
 mod time;
 pub mod timing;
 mod topic;
@@ -32,6 +33,7 @@ pub use mutant::Mutant;
 pub use needs::Needs;
 pub use path::{AtHop, Crossing, Planned};
 pub use terms::{Contract, ContractError, LinkClass, LinkClassError, Loss};
+pub use thin::{BANDWIDTH_MIN, Flow, MESSAGE_BYTES, Narrow, ThinLink, TrafficClass};
 pub use time::{Span, SpanError, Time};
 pub use timing::{Delays, LinkDelay, Links};
 pub use topic::{

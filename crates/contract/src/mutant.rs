@@ -48,6 +48,8 @@ pub enum Mutant {
     CarryOn,
     /// Where a stream goes by another router, what was retained for the one before is forgotten.
     ForgetWhereMoved,
+    /// Best effort goes by the connection for what is promised, on a thin link as well.
+    OneWayForAll,
     /// A site's link asks routers for everything.
     WantEverything,
     /// A site's link does not say how old messages are when they come.

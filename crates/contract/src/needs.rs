@@ -7,7 +7,9 @@
 //!
 //! Source: subscribers state `D` and `L` in FRAME §3.3.2; the strictest of a topic counts.
 
-use crate::{AtHop, Contract, ContractError, Delays, LinkClass, Links, Loss, Mutant, Planned, Span};
+use crate::{
+    AtHop, Contract, ContractError, Delays, LinkClass, Links, Loss, Mutant, Planned, Span, TrafficClass,
+};
 use std::fmt;
 
 /// How long a site's link waits at most before it asks whether the next broker has what it was sent.
@@ -28,6 +30,8 @@ pub struct Needs {
     pub confirm: bool,
     /// It hands messages on, and they take so long from it to the last who gets them, at most. Zero: it is the last itself.
     pub onward: Span,
+    /// It wants messages of this class alone, since those of the other one come to it on another connection. All filters of a client are of one.
+    pub class: Option<TrafficClass>,
 }
 
 impl Needs {
@@ -39,6 +43,7 @@ impl Needs {
         best_effort: false,
         confirm: false,
         onward: Span::ZERO,
+        class: None,
     };
 
     /// To be served when nobody waits to whom anything is promised.
@@ -58,7 +63,7 @@ impl Needs {
 
     /// Whether that keeps nobody out: what a site's link would rather have, and goes without where there is no time.
     pub fn is_soft(&self) -> bool {
-        Needs { confirm: false, onward: Span::ZERO, ..*self }.is_none()
+        Needs { confirm: false, onward: Span::ZERO, class: None, ..*self }.is_none()
     }
 
     /// Until the next broker has said that it has a message: it is asked at the next poll.
@@ -100,6 +105,7 @@ impl fmt::Display for Needs {
             self.best_effort.then(|| "best effort".to_owned()),
             self.confirm.then(|| "confirmation".to_owned()),
             (self.onward > Span::ZERO).then(|| format!("hands on within {}", self.onward)),
+            self.class.map(|class| format!("{class} alone")),
         ];
         f.write_str(&terms.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
@@ -169,8 +175,7 @@ mod tests {
             loss,
             link,
             best_effort: false,
-            confirm: false,
-            onward: Span::ZERO,
+            ..Needs::NONE
         })
     }
 

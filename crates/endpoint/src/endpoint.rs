@@ -975,6 +975,10 @@ impl Endpoint {
     /// which this broker could not take note before.
     fn ask_again(&mut self, broker: usize, out: &mut impl Outputs) {
         let Some(link) = self.brokers[broker].up() else { return };
+        if let Some(rate) = self.settings.pace {
+            out.pace(link, rate);
+            out.send(link, &Frame::Pace { rate });
+        }
         if self.settings.crosses {
             out.send(link, &Frame::AskInterest { topics: self.settings.hears_topics });
         }

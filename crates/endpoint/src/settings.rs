@@ -76,6 +76,8 @@ pub struct Settings {
     pub crosses: bool,
     /// It is told as well what is published in the site.
     pub hears_topics: bool,
+    /// Bytes in a second that its brokers and it send each other at most, on a link that is too thin for more.
+    pub pace: Option<u64>,
     /// What it gets is handed on, and confirmed when the next one has it, not when it has come.
     pub hands_on: bool,
     /// Times are turned from our clock into that of the brokers, and back.
@@ -99,6 +101,7 @@ impl Settings {
             failover: Span::millis(50),
             crosses: false,
             hears_topics: false,
+            pace: None,
             hands_on: false,
             translates: false,
             limits: Limits::default(),

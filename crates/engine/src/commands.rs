@@ -107,6 +107,7 @@ impl<'f> Command<'f> {
             Frame::Hello { .. }
             | Frame::Unregister { .. }
             | Frame::Unsubscribe { .. }
+            | Frame::Pace { .. }
             | Frame::Farewell { .. } => Command::Free,
             Frame::Reign { .. }
             | Frame::Verdict { .. }

@@ -15,11 +15,11 @@ mod talking;
 
 use crate::client_node::feed;
 use crate::node::Node;
-use crate::uplink::ends::{Event, Heard, Through};
+use crate::uplink::ends::{Dials, Event, Heard, Through};
 use crate::uplink::wishes::Wishes;
 use backlog::{Answering, Asking, AskingSettings, OriginView, Traffic};
 use contract::{Needs, Span, Time, TopicFilter};
-use endpoint::{Endpoint, Limits, Reigning, Settings};
+use endpoint::{BROKERS_MAX, Endpoint, Limits, Reigning, Settings};
 use handing::{Doing, HandingOn};
 use journal::{Files, Journal, SyncOrder};
 use keeping::{Keeping, Reading};
@@ -81,7 +81,7 @@ impl KeeperSettings {
 /// Filters that a keeper subscribes.
 const FILTERS_MAX: usize = 16_384;
 /// Numbers by which the driver is told to dial, for each of the two clients.
-const PEERS_PER_END: u8 = 2 * endpoint::BROKERS_MAX as u8;
+const PEERS_PER_END: u8 = 2 * BROKERS_MAX as u8;
 /// Between two looks at what is due.
 const TICK: Span = Span::millis(100);
 /// Between two attempts to connect until there is a primary for the first time.
@@ -158,11 +158,13 @@ enum Side {
 }
 
 impl Side {
-    fn base(self) -> u8 {
-        match self {
+    /// Its numbers for dialing.
+    fn dials(self) -> Dials {
+        let base = match self {
             Side::Tap => 0,
             Side::Talk => PEERS_PER_END,
-        }
+        };
+        Dials { base, brokers: BROKERS_MAX as u8 }
     }
 }
 
@@ -232,7 +234,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
 
     /// The numbers by which the driver is told to dial a broker of the site's own.
     pub fn peers_of_home(broker: PeerIndex) -> [PeerIndex; 4] {
-        let peers = |side: Side| [broker, Endpoint::way(broker)].map(|peer| PeerIndex(side.base() + peer.0));
+        let peers = |side: Side| [broker, Endpoint::way(broker)].map(|peer| side.dials().number(peer));
         let ([tap, through], [talk, other]) = (peers(Side::Tap), peers(Side::Talk));
         [tap, through, talk, other]
     }
@@ -277,7 +279,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         self.has_begun = true;
         self.watch([].into_iter(), net);
         let mut heard = Heard::default();
-        let mut out = Through { net, base: Side::Talk.base(), heard: &mut heard };
+        let mut out = Through { net, dials: Side::Talk.dials(), heard: &mut heard };
         for filter in talking::heard_by(&self.settings.site).iter().filter_map(|topic| topic.parse().ok()) {
             // What keepers say to each other takes nothing from what others are promised.
             self.talking.endpoint.subscribe_with(&filter, Needs::BEST_EFFORT, &mut out);
@@ -299,7 +301,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
             Side::Tap => &mut self.tap,
             Side::Talk => &mut self.talking.endpoint,
         };
-        let result = act(endpoint, &mut Through { net, base: side.base(), heard: &mut heard });
+        let result = act(endpoint, &mut Through { net, dials: side.dials(), heard: &mut heard });
         let mut messages = std::mem::take(&mut heard.messages);
         for message in messages.drain(..) {
             let payload = heard.payload(&message);
@@ -384,7 +386,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
             all.map(|filter| (filter.as_str().into(), filter)).collect();
         self.unwatch(|filter| all.contains_key(filter), net);
         let mut heard = Heard::default();
-        let mut out = Through { net, base: Side::Tap.base(), heard: &mut heard };
+        let mut out = Through { net, dials: Side::Tap.dials(), heard: &mut heard };
         for (text, filter) in all {
             if !self.watched.contains_key(&text)
                 && let Some(number) = self.tap.subscribe_with(&filter, self.needs, &mut out)
@@ -397,7 +399,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
     /// The tap subscribes nothing any more but these.
     fn unwatch<N: Effects>(&mut self, but: impl Fn(&str) -> bool, net: &mut N) {
         let mut heard = Heard::default();
-        let mut out = Through { net, base: Side::Tap.base(), heard: &mut heard };
+        let mut out = Through { net, dials: Side::Tap.dials(), heard: &mut heard };
         self.watched.retain(|filter, number| {
             let stays = but(filter);
             if !stays {
@@ -529,5 +531,5 @@ impl<F: Files, R: KeeperReporter> Node for Keeper<F, R> {
 /// Whose number for dialing that is, and what it means there.
 fn of_peer(peer: PeerIndex) -> (Side, PeerIndex) {
     let side = if peer.0 < PEERS_PER_END { Side::Tap } else { Side::Talk };
-    (side, PeerIndex(peer.0 - side.base()))
+    (side, side.dials().peer(peer))
 }

@@ -26,6 +26,6 @@ pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
 pub use uplink::{
-    Coordinated, CoordinationView, ROUTERS_MAX, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter,
-    UplinkSettings, UplinkView,
+    Coordinated, CoordinationView, LinkView, ROUTERS_MAX, RouterView, Traffic, Uplink, UplinkNews,
+    UplinkReporter, UplinkSettings, UplinkView, WayView,
 };

@@ -153,6 +153,10 @@ macro_rules! effects_through {
             self.$net.put_last(link, last);
         }
 
+        fn pace(&mut self, link: LinkId, rate: u64) {
+            self.$net.pace(link, rate);
+        }
+
         fn listen_for(&mut self, companion: Option<wire::Companion>) {
             self.$net.listen_for(companion);
         }

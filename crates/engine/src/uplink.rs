@@ -20,6 +20,7 @@ mod handing;
 mod holding;
 mod inward;
 mod outward;
+mod room;
 mod routers;
 mod troubles;
 mod ways;
@@ -27,14 +28,16 @@ pub(crate) mod wishes;
 
 use crate::client_node::feed;
 use crate::node::Node;
-use contract::{LinkClass, Span, Time, TopicFilter};
+use contract::{LinkClass, Span, ThinLink, Time, TopicFilter, TrafficClass};
 use coordinated::Coordinator;
 pub use coordinated::{Coordinated, CoordinationView};
 use endpoint::{BROKERS_MAX, Endpoint, Limits, PublishError, Reigning, Settings};
-use ends::{End, Event, Heard, Through};
+use ends::{Dials, End, Event, Heard, Through};
 use inward::Inward;
 use outward::Outward;
-use routers::Router;
+use room::Room;
+pub use room::{LinkView, WayView};
+use routers::{CLASSES, Router, class_at, place_of};
 use std::collections::BTreeMap;
 use ways::Unpromised;
 use wire::{Effects, LinkChange, LinkId, LinkMap, PeerIndex};
@@ -42,8 +45,11 @@ use wishes::Wishes;
 
 /// Routers that an uplink may be told of.
 pub const ROUTERS_MAX: usize = 14;
-/// Numbers by which the driver is told to dial, for each pair of brokers: one for each broker, and one for the way through it.
-const PEERS_PER_END: usize = 2 * BROKERS_MAX;
+/// Brokers of a router.
+const ROUTER_BROKERS_MAX: u8 = 2;
+/// Numbers by which the driver is told to dial, for each end: one for each broker, and one for the way through it.
+const PEERS_AT_HOME: u8 = 2 * BROKERS_MAX as u8;
+const PEERS_PER_ROUTER: u8 = 2 * ROUTER_BROKERS_MAX;
 
 /// One of an uplink's endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,24 +63,26 @@ enum Which {
 }
 
 impl Which {
-    /// The first of its numbers for dialing.
-    fn base(self) -> u8 {
-        let place = match self {
-            Which::Home => 0,
-            Which::Tap => 1,
-            Which::Router(place) => place + 2,
-        };
-        (place * PEERS_PER_END) as u8
+    /// Its numbers for dialing.
+    fn dials(self) -> Dials {
+        match self {
+            Which::Home => Dials { base: 0, brokers: BROKERS_MAX as u8 },
+            Which::Tap => Dials { base: PEERS_AT_HOME, brokers: BROKERS_MAX as u8 },
+            Which::Router(place) => {
+                let base = 2 * PEERS_AT_HOME + place as u8 * PEERS_PER_ROUTER;
+                Dials { base, brokers: ROUTER_BROKERS_MAX }
+            }
+        }
     }
 
     /// Whose number for dialing that is, and what it means there.
     fn of_peer(peer: PeerIndex) -> (Which, PeerIndex) {
-        let which = match usize::from(peer.0) / PEERS_PER_END {
+        let which = match peer.0 / PEERS_AT_HOME {
             0 => Which::Home,
             1 => Which::Tap,
-            place => Which::Router(place - 2),
+            _ => Which::Router(usize::from((peer.0 - 2 * PEERS_AT_HOME) / PEERS_PER_ROUTER)),
         };
-        (which, PeerIndex(peer.0 % PEERS_PER_END as u8))
+        (which, which.dials().peer(peer))
     }
 }
 
@@ -105,6 +113,8 @@ pub struct UplinkSettings {
     pub proxied: bool,
     /// So many messages of each stream are retained for a router that fails, at least.
     pub retain: u32,
+    /// What the link to routers carries, where that is little.
+    pub thin: Option<ThinLink>,
     /// From the site's own broker to here, and back: an upper bound.
     pub near: Span,
     /// The same to a router.
@@ -141,6 +151,7 @@ impl UplinkSettings {
             link: LinkClass::CLOUD,
             proxied: false,
             retain: 0,
+            thin: None,
             near: Span::millis(1),
             far: Span::millis(20),
         }
@@ -162,11 +173,15 @@ pub enum UplinkNews<'a> {
     Reached {
         /// Its name.
         router: &'a str,
+        /// That is meant of the connection for best effort.
+        bulk: bool,
     },
     /// It is no longer, or still is not.
     Unreached {
         /// Its name.
         router: &'a str,
+        /// That is meant of the connection for best effort.
+        bulk: bool,
         /// Why, as far as somebody has said so.
         why: &'a str,
     },
@@ -229,6 +244,15 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Both together.
+    fn plus(self, other: Traffic) -> Traffic {
+        Traffic {
+            messages: self.messages + other.messages,
+            bytes: self.bytes + other.bytes,
+            dropped: self.dropped + other.dropped,
+        }
+    }
+
     /// A message of so many bytes has been given to an endpoint, or not.
     fn count(&mut self, sent: Option<&Result<(), PublishError>>, bytes: usize) {
         match sent {
@@ -283,6 +307,8 @@ pub struct UplinkView {
     pub unwished: Vec<(Option<String>, String, String)>,
     /// How coordination is, where a service does that.
     pub coordination: Option<CoordinationView>,
+    /// How the link to routers is used, where it is thin.
+    pub link: Option<LinkView>,
 }
 
 /// The uplink of a site, wired to bytes.
@@ -308,6 +334,7 @@ pub struct Uplink<R> {
     wants_anew: WantsAnew,
     outward: Outward,
     inward: Inward,
+    room: Room,
     /// Streams that are not carried: who refuses, the topic there, and why.
     refused: BTreeMap<(Which, Box<str>), Box<str>>,
     unpromised: Unpromised,
@@ -347,7 +374,7 @@ fn within(filter: &TopicFilter, allowed: &[TopicFilter]) -> Vec<TopicFilter> {
 
 /// A broker of one of the ends, and the way through it.
 fn peers(which: Which, broker: PeerIndex) -> [PeerIndex; 2] {
-    [broker, Endpoint::way(broker)].map(|peer| PeerIndex(which.base() + peer.0))
+    [broker, Endpoint::way(broker)].map(|peer| which.dials().number(peer))
 }
 
 /// What a router is called; the site's own brokers have no name.
@@ -362,9 +389,9 @@ impl<R: UplinkReporter> Uplink<R> {
     /// An uplink that has just started.
     pub fn new(settings: UplinkSettings, now: Time, reporter: R) -> Uplink<R> {
         let hears_topics = settings.coordinated.is_some();
-        let home = End::new(Settings { hears_topics, ..settings.home.clone() }, None, now);
+        let home = End::new(Settings { hears_topics, ..settings.home.clone() }, None, None, now);
         let routers = settings.routers.iter().take(ROUTERS_MAX);
-        let routers = routers.map(|(name, brokers)| Router::new(name, *brokers, &settings, now));
+        let routers = routers.flat_map(|(name, brokers)| Router::of(name, *brokers, &settings, now));
         Uplink {
             routers: routers.collect(),
             coordinator: settings
@@ -372,7 +399,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 .clone()
                 .map(|coordinated| Coordinator::new(coordinated, &settings.site)),
             home,
-            tap: End::new(settings.tap.clone(), None, now),
+            tap: End::new(settings.tap.clone(), None, None, now),
             taps: false,
             reporter,
             carries: false,
@@ -384,6 +411,7 @@ impl<R: UplinkReporter> Uplink<R> {
             wants_anew: WantsAnew::default(),
             outward: Outward::default(),
             inward: Inward::default(),
+            room: Room::new(settings.thin),
             refused: BTreeMap::new(),
             unpromised: Unpromised::default(),
             unwished: BTreeMap::new(),
@@ -392,8 +420,18 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// The numbers by which the driver is told to dial a router's broker.
-    pub fn peers_of(router: usize, broker: PeerIndex) -> [PeerIndex; 2] {
-        peers(Which::Router(router), broker)
+    pub fn peers_of(router: usize, broker: PeerIndex) -> [PeerIndex; 4] {
+        let places = [TrafficClass::Promised, TrafficClass::Bulk].map(|class| place_of(router, class));
+        let [[first, way], [bulk, other]] = places.map(|place| peers(Which::Router(place), broker));
+        [first, way, bulk, other]
+    }
+
+    /// The router that is meant by such a number; `None`: one of the site's own brokers is.
+    pub fn router_of(peer: PeerIndex) -> Option<usize> {
+        match Which::of_peer(peer).0 {
+            Which::Router(place) => Some(place / CLASSES),
+            Which::Home | Which::Tap => None,
+        }
     }
 
     /// The numbers by which it is told to dial a broker of the site's own.
@@ -404,17 +442,8 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// How it is.
     pub fn view(&self) -> UplinkView {
-        let routers = self.routers.iter().enumerate().filter(|(_, router)| !router.is_vacant());
-        let routers = routers.map(|(index, router)| RouterView {
-            name: router.name.clone(),
-            reached: router.reached,
-            why: if router.reached { String::new() } else { router.why.clone() },
-            clock: router.end.endpoint.clock().map(|known| (known.ahead.0, known.within.0)),
-            reckoned: self.settings.far,
-            wishes: router.wishes.len(),
-            outward: (self.outward.streams(index), router.sent),
-            inward: (self.inward.streams(index), router.came),
-        });
+        let routers = self.routers.chunks(CLASSES).enumerate();
+        let routers = routers.filter_map(|(number, ways)| self.view_of(number, ways));
         let name = |which: &Which| router_name(&self.routers, *which).map(str::to_owned);
         let told =
             |(which, topic, why): (Which, &str, &str)| (name(&which), topic.to_owned(), why.to_owned());
@@ -430,7 +459,29 @@ impl<R: UplinkReporter> Uplink<R> {
             unpromised: self.unpromised.iter().chain(self.come_unpromised()).map(told).collect(),
             unwished: all(&self.unwished),
             coordination: self.coordinator.as_ref().map(Coordinator::view),
+            link: self.room.view(),
         }
+    }
+
+    /// A router, by all connections to it.
+    fn view_of(&self, number: usize, ways: &[Router]) -> Option<RouterView> {
+        let first = ways.first().filter(|router| !router.is_vacant())?;
+        let used = || ways.iter().filter(|router| !router.is_vacant());
+        let away = used().find(|router| !router.reached);
+        let places = CLASSES * number..CLASSES * number + ways.len();
+        let all = |traffic: fn(&Router) -> Traffic| {
+            used().fold(Traffic::default(), |all, way| all.plus(traffic(way)))
+        };
+        Some(RouterView {
+            name: first.name.clone(),
+            reached: away.is_none(),
+            why: away.map_or(String::new(), |router| router.why.clone()),
+            clock: first.end.endpoint.clock().map(|known| (known.ahead.0, known.within.0)),
+            reckoned: self.settings.far,
+            wishes: first.wishes.len(),
+            outward: (places.clone().map(|place| self.outward.streams(place)).sum(), all(|way| way.sent)),
+            inward: (places.map(|place| self.inward.streams(place)).sum(), all(|way| way.came)),
+        })
     }
 
     /// Who hears what it has to tell.
@@ -456,7 +507,7 @@ impl<R: UplinkReporter> Uplink<R> {
     ) -> Option<T> {
         let mut heard = std::mem::take(&mut self.heard);
         let result = self.end(which).map(|end| {
-            let mut out = Through { net, base: which.base(), heard: &mut heard };
+            let mut out = Through { net, dials: which.dials(), heard: &mut heard };
             act(&mut end.endpoint, &mut out)
         });
         self.deal_with(now, which, &mut heard, net);
@@ -503,7 +554,7 @@ impl<R: UplinkReporter> Uplink<R> {
         act: impl FnOnce(&mut End, &mut Through<'_, N>) -> T,
     ) -> Option<T> {
         let mut aside = std::mem::take(&mut self.aside);
-        let mut out = Through { net, base: which.base(), heard: &mut aside };
+        let mut out = Through { net, dials: which.dials(), heard: &mut aside };
         let result = self.end(which).map(|end| act(end, &mut out));
         self.aside = aside;
         result
@@ -543,11 +594,12 @@ impl<R: UplinkReporter> Uplink<R> {
             (Event::Ended { stream }, Which::Tap) => self.end_outward(stream, net),
             (Event::Ended { stream }, Which::Router(router)) => self.end_inward(router, stream, net),
             (Event::Left { why }, Which::Router(router)) => {
+                let bulk = class_at(router) == TrafficClass::Bulk;
                 let Some(router) = self.routers.get_mut(router) else { return };
                 if router.why != why {
                     router.why = why;
                     let (router, why) = (router.name.as_str(), router.why.as_str());
-                    self.reporter.report(&UplinkNews::Unreached { router, why });
+                    self.reporter.report(&UplinkNews::Unreached { router, bulk, why });
                 }
             }
             (Event::Left { why }, Which::Home | Which::Tap) => {
@@ -594,7 +646,11 @@ impl<R: UplinkReporter> Uplink<R> {
             self.with(now, which, net, |endpoint, out| endpoint.give_way(out));
             let Some(router) = self.routers.get_mut(place) else { continue };
             let (sent, came) = (router.sent, router.came);
-            let anew = Router::new(&router.name, router.brokers, &self.settings, now);
+            if router.is_vacant() {
+                continue;
+            }
+            let class = self.settings.thin.map(|_| class_at(place));
+            let anew = Router::new(&router.name, router.brokers, class, &self.settings, now);
             *router = Router { sent, came, ..anew };
         }
         if let Some(coordinator) = &mut self.coordinator {
@@ -603,8 +659,9 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
         self.home.awaited.clear();
-        (self.tap, self.taps) = (End::new(self.settings.tap.clone(), None, now), false);
+        (self.tap, self.taps) = (End::new(self.settings.tap.clone(), None, None, now), false);
         self.outward = Outward::default();
+        self.room = Room::new(self.settings.thin);
         self.inward.forget_all(&mut self.home);
         self.wish_at_routers(net);
         self.refused.clear();

@@ -294,6 +294,13 @@ impl<N: Effects, R, O, G> Effects for Wired<'_, N, R, O, G> {
         }
     }
 
+    fn pace(&mut self, link: LinkId, rate: u64) {
+        // A channel is as fast as the link that it goes by.
+        if link.channel().is_none() {
+            self.net.pace(link, rate);
+        }
+    }
+
     fn hold(&mut self, link: LinkId) {
         // What comes in a channel waits there.
         if link.channel().is_none() {

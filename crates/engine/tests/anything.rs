@@ -6,7 +6,7 @@
 mod seat;
 
 use broker::{Limits, Settings};
-use contract::{Contract, Epoch, NodeId, Reign, Span, Time};
+use contract::{Contract, Epoch, NodeId, Reign, Span, Time, TrafficClass};
 use engine::testing::Log;
 use engine::{BrokerNode, Node};
 use proptest::prelude::*;
@@ -115,6 +115,7 @@ impl Stand {
                     crossing: contract::Crossing::NONE,
                 }));
                 out.push(&Frame::AskInterest { topics: seq % 3 == 0 });
+                out.push(&Frame::Pace { rate: seq });
                 out.push(&Frame::Published { published: seq % 2 == 1, topic: word });
                 out.push(&Frame::Interest { wanted: seq % 2 == 0, onward: Span(seq as i64), filter: word });
             }
@@ -242,6 +243,7 @@ fn needs(step: &Step) -> contract::Needs {
         best_effort: some(3),
         confirm: some(4),
         onward: if some(5) { Span::millis((step.seq % 90) as i64) } else { Span::ZERO },
+        class: some(6).then_some(if step.flag { TrafficClass::Bulk } else { TrafficClass::Promised }),
     }
 }
 

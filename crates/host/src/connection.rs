@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{self, SendFlags, sockopt};
 use socket2::SockRef;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use wire::{Outbox, PeerIndex};
 
 /// One connection, and what waits on it.
@@ -107,6 +107,13 @@ impl Connection {
         let _ = sockopt::set_socket_send_buffer_size(&self.socket, (bytes / 2).max(UNSENT_BYTES_MIN / 2));
     }
 
+    /// The kernel is to send no more than so many bytes in a second, evenly, and to keep little that it has not sent.
+    pub(crate) fn pace(&mut self, rate: u64) {
+        let rate = rate.max(PACE_MIN);
+        self.hold_back(usize::try_from(rate / PACED_BUFFERS).unwrap_or(usize::MAX));
+        set_pacing_rate(&self.socket, rate);
+    }
+
     /// Bytes that the other end is known to have.
     pub(crate) fn taken(&self) -> u64 {
         self.sent.saturating_sub(unacknowledged(&self.socket))
@@ -189,6 +196,21 @@ fn room(socket: &OwnedFd, most: usize) -> usize {
         return most;
     }
     most.saturating_sub(usize::try_from(queue::<SIOCOUTQNSD>(socket)).unwrap_or(usize::MAX))
+}
+
+/// Bytes in a second that nobody is paced below.
+const PACE_MIN: u64 = 1 << 10;
+/// The kernel has what leaves in this part of a second.
+const PACED_BUFFERS: u64 = 8;
+
+/// Has the kernel spread what it sends. One that cannot do that sends as it did.
+#[expect(unsafe_code, reason = "no library sets it")]
+fn set_pacing_rate(socket: &OwnedFd, rate: u64) {
+    let (value, size) = (&raw const rate, size_of::<u64>() as libc::socklen_t);
+    // SAFETY: the option takes a number of eight bytes, which lives longer than the call.
+    _ = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value.cast(), size)
+    };
 }
 
 /// What the kernel has of a connection's bytes and the other end has not acknowledged.

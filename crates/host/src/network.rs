@@ -661,6 +661,12 @@ impl Effects for Network {
         }
     }
 
+    fn pace(&mut self, link: LinkId, rate: u64) {
+        if let Some(connection) = self.get(link.0) {
+            connection.pace(rate);
+        }
+    }
+
     fn listen_for(&mut self, companion: Option<Companion>) {
         if let Some(heart) = &mut self.heart {
             heart.listen_for(companion);

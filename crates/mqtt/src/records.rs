@@ -565,7 +565,7 @@ const WALK_BIT: u8 = 1 << 6;
 
 fn write_needs(out: &mut Vec<u8>, needs: &Needs) {
     // Clients of MQTT confirm by acknowledgements.
-    let Needs { deadline, loss, link, best_effort: _, confirm: _, onward: _ } = needs;
+    let Needs { deadline, loss, link, best_effort: _, confirm: _, onward: _, class: _ } = needs;
     out.extend_from_slice(&deadline.map_or(0, |deadline| deadline.0).to_le_bytes());
     out.extend_from_slice(&loss.map_or(u64::MAX, u64::from).to_le_bytes());
     put_piece(out, link.map(|link| link.to_string()).unwrap_or_default().as_bytes());

@@ -3,7 +3,7 @@
 
 use config::{Config, RouterAddress, SiteConfig, TopicFamily};
 use contract::path::{Guard, Hop, Path, PathRefusal};
-use contract::{LinkClass, Loss, Span};
+use contract::{Flow, LinkClass, Loss, Narrow, Span, TrafficClass};
 use serde::Serialize;
 
 /// The answer for what a configuration lets leave its site.
@@ -45,6 +45,8 @@ pub struct CrossingTopic {
     pub retain: [u32; 2],
     /// What the deadline leaves over; `None`: there is none.
     pub spare_ms: Option<f64>,
+    /// So many of its streams alone have room on a thin link, where something is promised of them and the link's bandwidth is stated.
+    pub streams_at_most: Option<u64>,
     /// Whether the whole way keeps its contract.
     pub kept: bool,
     /// Why not, and what would do.
@@ -129,6 +131,16 @@ fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTo
     let lonely = site.is_lonely() && contract.loss != Loss::Unbounded;
     let refusal = refusal.or_else(|| lonely.then(|| LONELY.to_owned()));
     let spare = contract.deadline - path.takes();
+    let thin = site.thin.filter(|_| TrafficClass::promises(contract));
+    // They are as old when they come to the link as the broker before it may make them.
+    let age = config.delays.publisher_to_broker + config.delays.response + config.ways(site)[0];
+    let [flow, _] = Flow::of_stream(contract, age);
+    let room = thin.map(|thin| if contract.size == 0 { 0 } else { thin.holds(&flow) });
+    let narrow = thin.and_then(|thin| match contract.size {
+        0 => Some(Narrow::Size),
+        _ => thin.carries(&flow).err(),
+    });
+    let refusal = refusal.or_else(|| narrow.map(|narrow| narrow.to_string()));
     CrossingTopic {
         filter: family.rule.filter.to_string(),
         period_ms: millis(contract.period),
@@ -136,6 +148,7 @@ fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTo
         loss: contract.loss.to_string(),
         retain,
         spare_ms: millis(contract.deadline).map(|_| spare.as_millis_f64()),
+        streams_at_most: room,
         kept: refusal.is_none(),
         reason: refusal.unwrap_or_default(),
     }
@@ -183,6 +196,28 @@ mod tests {
         );
         assert!((answer.takes_ms - 59.0).abs() < 1e-9, "{}", answer.takes_ms);
         assert!((answer.topics[0].spare_ms.unwrap() - 1.0).abs() < 1e-9 && answer.kept);
+    }
+
+    #[test]
+    fn a_thin_link_has_room_for_so_many_streams_that_say_how_long_they_are() {
+        let topic = |size: &str| {
+            format!(
+                "[[topic]]\nfilter = \"plant/a\"\nperiod = \"100ms\"\ndeadline = \"400ms\"\nloss = \"unbounded\"\n{size}\
+                 [uplink]\nlink = \"thin\"\nbandwidth = \"1Mbit/s\"\n[link.thin]\nbroker_to_subscriber = \"150ms\"\nconfirmation = \"400ms\"\n"
+            )
+        };
+        let sized = answer(&topic("size = 100\n"));
+        // 9375 bytes may wait, 4602 of them best effort; a message has 274, and those of 7 ms come together.
+        assert_eq!(
+            (sized.topics[0].streams_at_most, sized.kept),
+            (Some(16), true),
+            "{}",
+            sized.topics[0].reason
+        );
+        let unsized_one = answer(&topic(""));
+        assert_eq!((unsized_one.topics[0].streams_at_most, unsized_one.kept), (Some(0), false));
+        assert!(unsized_one.topics[0].reason.contains("--size"));
+        assert_eq!(answer("").topics.len(), 0);
     }
 
     #[test]

@@ -9,6 +9,6 @@ pub use broker::{LevelReport, NodeReport, OperatorReport, StreamReport};
 pub use pair::{BrokerRow, PairReport, Place, Role, SCHEMA, State, TopicRow};
 pub use rows::{Before, LevelRow, OperatorRow};
 pub use site::{
-    CoordinationReport, FlowReport, GivenReport, KeeperReport, MissedReport, RefusedStream, RouterReport,
-    SiteReport, UnwishedFilter,
+    CoordinationReport, FlowReport, GivenReport, KeeperReport, LinkReport, LinkUse, MissedReport,
+    RefusedStream, RouterReport, SiteReport, UnwishedFilter,
 };

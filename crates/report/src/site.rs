@@ -21,6 +21,9 @@ pub struct SiteReport {
     pub unwished: Vec<UnwishedFilter>,
     /// How coordination is, where a service names the routers.
     pub coordination: Option<CoordinationReport>,
+    /// How the link to routers is used by what is promised, where its bandwidth is stated.
+    #[serde(default)]
+    pub link: Option<LinkReport>,
     /// What is kept, and what was missed, where the site has a journal.
     #[serde(default)]
     pub keeper: Option<KeeperReport>,
@@ -77,6 +80,32 @@ pub struct GivenReport {
     pub messages: u64,
     /// Bytes of their payloads.
     pub bytes: u64,
+}
+
+/// A link of stated bandwidth, and how it is used by what is promised.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Bytes in a second that it carries, each way.
+    pub bandwidth: u64,
+    /// Those that best effort may take.
+    pub bulk: u64,
+    /// How long messages may wait for each other there, in nanoseconds.
+    pub queueing_ns: i64,
+    /// What leaves.
+    pub outward: LinkUse,
+    /// What comes.
+    pub inward: LinkUse,
+    /// Why nothing that comes is promised; empty: it is.
+    pub trouble: String,
+}
+
+/// One direction of such a link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkUse {
+    /// Bytes in a second that are promised to be carried.
+    pub promised: u64,
+    /// How long the last waits if all come at once, in nanoseconds.
+    pub waits_ns: i64,
 }
 
 /// How a site is coordinated.

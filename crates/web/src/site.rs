@@ -3,7 +3,8 @@
 use crate::exposition::Samples;
 use crate::metrics::{Kind, write_family};
 use report::{
-    CoordinationReport, FlowReport, GivenReport, KeeperReport, MissedReport, RouterReport, SiteReport,
+    CoordinationReport, FlowReport, GivenReport, KeeperReport, LinkReport, LinkUse, MissedReport,
+    RouterReport, SiteReport,
 };
 use std::sync::Arc;
 
@@ -31,13 +32,16 @@ enum Figure {
     Given(fn(&GivenReport) -> u64),
     Router(fn(&RouterReport) -> Option<f64>),
     Flow(fn(&FlowReport) -> u64),
+    Link(fn(&LinkReport) -> u64),
+    LinkUse(fn(&LinkUse) -> f64),
 }
 
 impl SiteMetric {
     /// Its labels.
     pub fn labels(&self) -> &'static [&'static str] {
         match self.figure {
-            Figure::Site(_) | Figure::Coordination(_) | Figure::Keeper(_) => &[],
+            Figure::Site(_) | Figure::Coordination(_) | Figure::Keeper(_) | Figure::Link(_) => &[],
+            Figure::LinkUse(_) => &["direction"],
             Figure::Missed(_) | Figure::Given(_) => &["site"],
             Figure::Router(_) => &["router"],
             Figure::Flow(_) => &["router", "direction"],
@@ -66,6 +70,17 @@ impl SiteMetric {
                 for router in routers {
                     if let Some(value) = of(router) {
                         samples.labelled_value(&[("router", &router.name)], value);
+                    }
+                }
+            }
+            Figure::Link(of) => {
+                let link = report.link.iter().filter(|_| report.carries);
+                link.for_each(|link| samples.count(of(link)));
+            }
+            Figure::LinkUse(of) => {
+                for link in report.link.iter().filter(|_| report.carries) {
+                    for (direction, used) in [("out", &link.outward), ("in", &link.inward)] {
+                        samples.labelled_value(&[("direction", direction)], of(used));
                     }
                 }
             }
@@ -199,6 +214,30 @@ pub const SITE_METRICS: &[SiteMetric] = &[
         "1 if the site's journal beside this broker keeps what it is to. Only where there is one (site.journal), as all that follow.",
     ),
     metric(
+        "verge_link_bytes_per_second",
+        Kind::Gauge,
+        Figure::Link(|link| link.bandwidth),
+        "What the link to routers carries each way, as stated (uplink.bandwidth). Only where that is, and this uplink carries, as the next three.",
+    ),
+    metric(
+        "verge_link_bulk_bytes_per_second",
+        Kind::Gauge,
+        Figure::Link(|link| link.bulk),
+        "What best effort may take of it.",
+    ),
+    metric(
+        "verge_link_promised_bytes_per_second",
+        Kind::Gauge,
+        Figure::LinkUse(|used| used.promised as f64),
+        "What contracts are promised to take of it at most, with all that is around messages.",
+    ),
+    metric(
+        "verge_link_waits_seconds",
+        Kind::Gauge,
+        Figure::LinkUse(|used| seconds(used.waits_ns)),
+        "How long the last of these messages waits there if all come at once; uplink.queueing is the most that is promised.",
+    ),
+    metric(
         "verge_journal_bytes",
         Kind::Gauge,
         Figure::Keeper(|keeper| keeper.bytes),
@@ -284,6 +323,14 @@ mod tests {
             unpromised: Vec::new(),
             unwished: Vec::new(),
             coordination: None,
+            link: Some(LinkReport {
+                bandwidth: 125_000,
+                bulk: 62_500,
+                queueing_ns: 75_000_000,
+                outward: LinkUse { promised: 2_740, waits_ns: 40_000_000 },
+                inward: LinkUse { promised: 0, waits_ns: 0 },
+                trouble: String::new(),
+            }),
             keeper: None,
         }
     }
@@ -295,6 +342,8 @@ mod tests {
             "verge_site_carries 1",
             "verge_uplink_reached{router=\"r1\"} 1",
             "verge_uplink_way_seconds{router=\"r1\"} 0.00025",
+            "verge_link_bytes_per_second 125000",
+            "verge_link_waits_seconds{direction=\"out\"} 0.04",
             "verge_uplink_messages_total{router=\"r1\",direction=\"out\"} 30",
             "verge_uplink_messages_total{router=\"r1\",direction=\"in\"} 7",
         ] {

@@ -180,6 +180,11 @@ pub trait Effects {
         let _ = (link, last);
     }
 
+    /// No more than so many bytes in a second are to leave on this link, evenly: what it goes by carries little.
+    fn pace(&mut self, link: LinkId, rate: u64) {
+        let _ = (link, rate);
+    }
+
     /// From now on this process's heartbeats count, and no others do. `None`: nobody's.
     fn listen_for(&mut self, companion: Option<Companion>) {
         let _ = companion;

@@ -382,6 +382,11 @@ pub enum Frame<'a> {
         /// Whether it wants to know as well which topics are published here.
         topics: bool,
     },
+    /// A site's link to broker: send me no more than so much on this connection, since the link that it goes by is thin.
+    Pace {
+        /// Bytes in a second.
+        rate: u64,
+    },
     /// Broker to a site's link: somebody else subscribes these topics, or nobody does any more.
     Interest {
         /// Whether they are wanted.
@@ -596,6 +601,7 @@ mod kind {
     pub(super) const ASK_INTEREST: u8 = 0x24;
     pub(super) const INTEREST: u8 = 0x25;
     pub(super) const PUBLISHED: u8 = 0x26;
+    pub(super) const PACE: u8 = 0x27;
     pub(super) const RECEIVED: u8 = 0x1e;
     pub(super) const TROUBLE: u8 = 0x1f;
     pub(super) const JOIN: u8 = 0x30;
@@ -703,6 +709,7 @@ impl<'a> Frame<'a> {
             Frame::Register(_) => kind::REGISTER,
             Frame::Carry(_) => kind::CARRY,
             Frame::AskInterest { .. } => kind::ASK_INTEREST,
+            Frame::Pace { .. } => kind::PACE,
             Frame::Interest { .. } => kind::INTEREST,
             Frame::Published { .. } => kind::PUBLISHED,
             Frame::Verdict(_) => kind::VERDICT,
@@ -773,6 +780,7 @@ impl<'a> Frame<'a> {
                 put_text(out, filter, TOPIC_BYTES_MAX);
             }
             Frame::AskInterest { topics } => out.push(u8::from(*topics)),
+            Frame::Pace { rate } => put(out, &U64::new(*rate)),
             Frame::Published { published, topic } => {
                 out.push(u8::from(*published));
                 put_text(out, topic, TOPIC_BYTES_MAX);
@@ -918,6 +926,7 @@ impl<'a> Frame<'a> {
             kind::REGISTER => Frame::Register(Register::decode(reader)?),
             kind::CARRY => Frame::Carry(Carry::decode(reader)?),
             kind::ASK_INTEREST => Frame::AskInterest { topics: *reader.head::<u8>()? != 0 },
+            kind::PACE => Frame::Pace { rate: reader.head::<U64>()?.get() },
             kind::PUBLISHED => {
                 let published = *reader.head::<u8>()? != 0;
                 Frame::Published { published, topic: reader.text(TOPIC_BYTES_MAX)? }

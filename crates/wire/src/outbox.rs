@@ -347,6 +347,20 @@ mod tests {
         assert_eq!((outbox.len(), outbox.unsent()), (0, &[][..]));
     }
 
+    /// A record of TLS 1.3 has five bytes in front, and a kind and a tag behind.
+    const RECORD_BYTES: usize = 5 + 1 + 16;
+
+    #[test]
+    fn a_message_alone_takes_no_more_than_thin_links_reckon_with() {
+        let mut outbox = Outbox::default();
+        outbox.push_message(MessageKind::Publish, &message(0, &[7; 100]));
+        let around = outbox.len() - 100 + RECORD_BYTES;
+        assert!(
+            around as u64 <= contract::MESSAGE_BYTES && around * 2 > contract::MESSAGE_BYTES as usize,
+            "{around}"
+        );
+    }
+
     #[test]
     fn consuming_everything_empties_the_buffer() {
         let mut outbox = Outbox::default();

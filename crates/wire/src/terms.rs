@@ -2,7 +2,7 @@
 
 use crate::WireError;
 use crate::limits::PAYLOAD_BYTES_MAX;
-use contract::{Contract, Crossing, LinkClass, Loss, Needs, Span};
+use contract::{Contract, Crossing, LinkClass, Loss, Needs, Span, TrafficClass};
 use zerocopy::byteorder::little_endian::{I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -79,6 +79,8 @@ pub(crate) struct NeedsHead {
     /// One: it confirms.
     confirm: u8,
     onward: I64,
+    /// Zero: of both classes.
+    class: u8,
 }
 
 impl NeedsHead {
@@ -90,6 +92,11 @@ impl NeedsHead {
             best_effort: needs.best_effort.into(),
             confirm: needs.confirm.into(),
             onward: needs.onward.0.into(),
+            class: match needs.class {
+                None => 0,
+                Some(TrafficClass::Promised) => 1,
+                Some(TrafficClass::Bulk) => 2,
+            },
         }
     }
 
@@ -104,7 +111,14 @@ impl NeedsHead {
             link => Some(LinkClass::from_bytes(link).map_err(|_| WireError::BadContract)?),
         };
         let (best_effort, confirm) = (self.best_effort != 0, self.confirm != 0);
-        let needs = Needs { deadline, loss, link, best_effort, confirm, onward: Span(self.onward.get()) };
+        let class = match self.class {
+            0 => None,
+            1 => Some(TrafficClass::Promised),
+            2 => Some(TrafficClass::Bulk),
+            _ => return Err(WireError::BadContract),
+        };
+        let onward = Span(self.onward.get());
+        let needs = Needs { deadline, loss, link, best_effort, confirm, onward, class };
         needs.check().map_err(|_| WireError::BadContract)?;
         Ok(needs)
     }

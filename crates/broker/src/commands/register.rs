@@ -16,7 +16,7 @@ use crate::store::table::{BestEffort, Record, Stream, Times, Topic};
 use crate::watch::events::Event;
 use contract::{
     Contract, Crossing, Plan, Planned, Refusal, Remedies, Span, StreamId, TOPIC_BYTES_SHOWN, Time, TopicName,
-    invariant, shortened,
+    TrafficClass, invariant, shortened,
 };
 use wire::{Announce, FarewellReason, Frame, LinkId, Register, Verdict};
 
@@ -420,7 +420,7 @@ impl Broker {
         publisher: &Publisher<'_>,
     ) -> Result<TopicId, Denial> {
         let name: TopicName = topic.parse().map_err(|error| Denial::from(format!("{error}")))?;
-        let subscribers = self.flow.store.sessions.wanting(topic);
+        let subscribers = self.flow.store.sessions.wanting(topic, TrafficClass::of_topic(topic, &contract));
         if contract.confirm && subscribers.len() > CONFIRMING_MAX {
             return Err(Denial::from(format!(
                 "`{}` would have {} subscribers, and a confirmed topic may have {CONFIRMING_MAX}",
@@ -464,7 +464,8 @@ impl Broker {
         plan: Plan,
         out: &mut impl Outputs,
     ) -> (Plan, Planned) {
-        let subscribers = self.flow.store.sessions.wanting(name);
+        let subscribers =
+            self.flow.store.sessions.wanting(name, TrafficClass::of_topic(name, &planned.contract));
         let strict = self.strictest(name, planned, &subscribers);
         if strict == planned {
             return (plan, planned);

@@ -10,10 +10,10 @@ use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
 use crate::store::pace::Pace;
-use crate::store::sessions::{Deferred, Session, is_own};
+use crate::store::sessions::{Deferred, Session};
 use crate::store::table::Topic;
 use crate::watch::events::Event;
-use contract::{Mutant, Needs, Span, Time, TopicFilter, invariant};
+use contract::{Mutant, Needs, Span, Time, TopicFilter, TrafficClass, invariant};
 use std::collections::{BTreeMap, VecDeque};
 use wire::{Frame, LinkId};
 
@@ -155,6 +155,10 @@ impl Broker {
                 "{}: use a client of its own for best effort",
                 if needs.best_effort { MIXED.0 } else { MIXED.1 }
             ));
+        }
+        if session.filters.values().any(|wanted| wanted.needs.class != needs.class) {
+            return Err("the client has filters of another class of messages: use another client for these"
+                .to_owned());
         }
         if let Some(class) = needs.link.filter(|class| self.settings.links.delay(*class).is_none()) {
             return Err(contract::Refusal::UnknownLink(class).to_string());
@@ -334,13 +338,14 @@ impl Broker {
     ) -> Result<(), String> {
         let session = self.flow.store.sessions.get(index);
         let best_effort = session.is_some_and(|session| session.best_effort);
-        let client: Box<str> = session.map_or("", |session| &session.client).into();
         for topic in topics {
             let Some(entry) = self.flow.store.table.topic(*topic) else {
                 invariant!("a topic that was found by its name is there");
                 continue;
             };
-            if is_own(&client, entry.name.as_str()) {
+            let class = TrafficClass::of_topic(entry.name.as_str(), &entry.contract);
+            let session = self.flow.store.sessions.get(index);
+            if session.is_some_and(|session| !session.takes(entry.name.as_str(), class)) {
                 continue;
             }
             if entry.subscribers.contains(&index) {
@@ -465,6 +470,7 @@ impl Broker {
                 pace: Pace::new(now, self.settings.limits.subscriber_backlog_bytes),
                 shared: false,
                 best_effort: false,
+                class: None,
                 has_turn: false,
                 resuming: false,
                 began: now,

@@ -5,10 +5,11 @@ use crate::store::ids::SessionId;
 use crate::store::pace::Pace;
 use crate::store::table::Subscribers;
 use contract::rounds::LAST_BACKLOG;
-use contract::{Filters, Mutant, Needs, StreamId, Ticket, Time, TopicFilter};
+use contract::{Filters, Mutant, Needs, StreamId, Ticket, Time, TopicFilter, TrafficClass};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use wire::LinkId;
+use wire::limits::SITE_BULK;
 
 /// A message that waits for a subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,8 @@ pub(crate) struct Session {
     pub(crate) needy: bool,
     /// Whether it is served as best effort: all of it, or nothing.
     pub(crate) best_effort: bool,
+    /// The class that all of its filters are of.
+    pub(crate) class: Option<TrafficClass>,
     /// Its turn among those comes.
     pub(crate) has_turn: bool,
     /// The subscriber's numbers for its filters, on its present link.
@@ -113,6 +116,12 @@ impl Session {
     pub(crate) fn sum_up(&mut self) {
         self.needy = self.filters.values().any(|wanted| !wanted.needs.is_none());
         self.best_effort = self.needy && self.filters.values().any(|wanted| wanted.needs.best_effort);
+        self.class = self.filters.values().find_map(|wanted| wanted.needs.class);
+    }
+
+    /// Whether it gets a topic of this class that its filters mean.
+    pub(crate) fn takes(&self, topic: &str, class: TrafficClass) -> bool {
+        !is_own(&self.client, topic) && self.class.is_none_or(|own| own == class)
     }
 
     /// Whether a message may go there as soon as it comes: nothing older waits, and it has no turn to wait for.
@@ -157,10 +166,11 @@ impl Session {
     }
 }
 
-/// Whether a topic is the own one of a site whose link subscribes it. At a router, a site's topics stand below its name; its link there is
-/// called like the site, with `@` before it. At the site's own brokers it is called otherwise.
+/// Whether a topic is the own one of a site whose link subscribes it. At a router, a site's topics stand below its name; its links there are called
+/// like the site, with `@` before it, and perhaps `/bulk` after it. At the site's own brokers they are called otherwise.
 pub(crate) fn is_own(client: &str, topic: &str) -> bool {
-    let below = client.strip_prefix('@').and_then(|site| topic.strip_prefix(site));
+    let site = client.strip_prefix('@').map(|name| name.strip_suffix(SITE_BULK).unwrap_or(name));
+    let below = site.and_then(|site| topic.strip_prefix(site));
     below.is_some_and(|rest| rest.starts_with('/'))
 }
 
@@ -223,12 +233,12 @@ impl Sessions {
     }
 
     /// Those that want a topic, by number.
-    pub(crate) fn wanting(&self, topic: &str) -> Subscribers {
+    pub(crate) fn wanting(&self, topic: &str, class: TrafficClass) -> Subscribers {
         let mut wanting = Subscribers::new();
         self.by_filter.each(topic, |sessions| wanting.extend(sessions.iter().copied()));
         wanting.sort_unstable();
         wanting.dedup();
-        wanting.retain(|index| self.get(*index).is_some_and(|session| !is_own(&session.client, topic)));
+        wanting.retain(|index| self.get(*index).is_some_and(|session| session.takes(topic, class)));
         wanting
     }
 
@@ -281,6 +291,8 @@ mod tests {
     fn a_site_gets_what_stands_below_other_names() {
         for (client, topic, own) in [
             ("@north", "north/pump", true),
+            ("@north/bulk", "north/pump", true),
+            ("@north/out", "north/pump", false),
             ("@north", "north", false),
             ("@north", "northern/pump", false),
             ("@north", "south/north/pump", false),

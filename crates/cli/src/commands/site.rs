@@ -1,12 +1,13 @@
 //! `verge site`: how this site is joined to others.
 
 use crate::arguments::Format;
-use config::{BrokerAddress, Config};
+use config::{Bandwidth, BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
 use federation::{Refused, Survey, SurveyedTopic};
 use planner::{Crossing, Keeping};
 use report::{
-    CoordinationReport, FlowReport, KeeperReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter,
+    CoordinationReport, FlowReport, KeeperReport, LinkReport, LinkUse, RefusedStream, RouterReport,
+    SiteReport, UnwishedFilter,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -101,6 +102,14 @@ fn check_way(answer: &Crossing) -> Result<(), Trouble> {
         ]);
     }
     line(&topics.to_string())?;
+    for topic in &answer.topics {
+        if let Some(most) = topic.streams_at_most.filter(|_| topic.kept) {
+            line(&format!(
+                "{}: the link to routers has room for {most} such streams, if nothing else is promised there",
+                topic.filter
+            ))?;
+        }
+    }
     for topic in answer.topics.iter().filter(|topic| !topic.kept) {
         line(&format!("{} {}: {}", coloured("without a promise:", YELLOW), topic.filter, topic.reason))?;
     }
@@ -255,6 +264,9 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
             line(&format!("{} {why}", coloured("not coordinated:", RED)))?;
         }
     }
+    if let Some(link) = &report.link {
+        line(&thin(link))?;
+    }
     troubles(report)?;
     keepers_of(&rows)?;
     for router in report.routers.iter().filter(|router| is_far(router)) {
@@ -275,6 +287,27 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
     }
     Ok(yes(whole))
+}
+
+/// Says how a link of stated bandwidth is used.
+fn thin(link: &LinkReport) -> String {
+    let way = |way: &LinkUse| {
+        format!("{}, {:.1} ms if all come at once", Bandwidth(way.promised), way.waits_ns as f64 / 1e6)
+    };
+    let said = format!(
+        "The link to routers carries {}, of which {} for best effort. Promised outward: {}; inward: {}; at most {:.1} ms.",
+        Bandwidth(link.bandwidth),
+        Bandwidth(link.bulk),
+        way(&link.outward),
+        way(&link.inward),
+        link.queueing_ns as f64 / 1e6
+    );
+    match &*link.trouble {
+        "" => said,
+        trouble => {
+            format!("{said}\n{} nothing that comes is promised: {trouble}", coloured("too thin:", YELLOW))
+        }
+    }
 }
 
 /// Says what is kept, and what was missed.

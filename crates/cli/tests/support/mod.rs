@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 pub mod http;
+pub mod link;
 pub mod sentences;
 pub mod strangers;
 

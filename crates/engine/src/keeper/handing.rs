@@ -40,7 +40,7 @@ impl HandingOn {
     /// Streams of which nothing has come for a while end.
     pub(super) fn withdraw_idle<N: Effects>(&mut self, now: Time, tap: &mut Endpoint, net: &mut N) {
         let mut heard = Heard::default();
-        let mut out = Through { net, base: Side::Tap.base(), heard: &mut heard };
+        let mut out = Through { net, dials: Side::Tap.dials(), heard: &mut heard };
         self.streams.retain(|_, stream| {
             stream.used = stream.used.min(now);
             let stays = now.since(stream.used) < IDLE;
@@ -69,7 +69,7 @@ impl<F: Files, N: Effects> Doing<'_, F, N> {
     fn publication(&mut self, message: &HandedOn<'_>) -> Option<u32> {
         let HandedOn { origin, item, life, seq, .. } = *message;
         let key = (Box::from(item.topic), format!("{}@{origin}", item.publisher));
-        let mut out = Through { net: &mut *self.net, base: Side::Tap.base(), heard: &mut *self.heard };
+        let mut out = Through { net: &mut *self.net, dials: Side::Tap.dials(), heard: &mut *self.heard };
         if let Some(known) = self.handing.streams.get_mut(&key) {
             if known.life == life {
                 known.used = self.now;
@@ -114,7 +114,7 @@ impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
         }
         let Some(publication) = self.publication(message) else { return Handed::Never };
         let HandedOn { seq, created, item, .. } = *message;
-        let mut out = Through { net: &mut *self.net, base: Side::Tap.base(), heard: &mut *self.heard };
+        let mut out = Through { net: &mut *self.net, dials: Side::Tap.dials(), heard: &mut *self.heard };
         match self.tap.publish_as(publication, seq, created, item.payload, &mut out) {
             Ok(()) => Handed::On,
             Err(PublishError::Overloaded) => Handed::NoRoom,

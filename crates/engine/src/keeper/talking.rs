@@ -72,7 +72,7 @@ impl Talking {
             return None;
         }
         let mut heard = Heard::default();
-        let mut out = Through { net, base: super::Side::Talk.base(), heard: &mut heard };
+        let mut out = Through { net, dials: super::Side::Talk.dials(), heard: &mut heard };
         let number = self.endpoint.advertise(topic, Some(Contract::unstated()), &mut out).ok()?;
         self.topics.insert(topic.to_owned(), number);
         Some(number)
@@ -101,7 +101,7 @@ impl Talking {
     pub(super) fn say_now<N: Effects>(&mut self, now: Time, topic: &str, bytes: &[u8], net: &mut N) -> bool {
         let Some(number) = self.publication(topic, net) else { return false };
         let mut heard = Heard::default();
-        let mut out = Through { net, base: super::Side::Talk.base(), heard: &mut heard };
+        let mut out = Through { net, dials: super::Side::Talk.dials(), heard: &mut heard };
         self.endpoint.has_primary() && self.endpoint.publish(now, number, bytes, &mut out).is_ok()
     }
 

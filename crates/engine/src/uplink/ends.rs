@@ -2,9 +2,10 @@
 
 use super::Which;
 use crate::node::effects_through;
-use contract::{LinkClass, Needs, Span, Time};
+use contract::{LinkClass, Needs, Span, Time, TrafficClass};
 use endpoint::{
-    Asked, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings, Unfit,
+    Asked, BROKERS_MAX, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings,
+    Unfit,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -18,6 +19,8 @@ pub(super) struct End {
     pub(super) endpoint: Endpoint,
     /// How far away its broker reckons it to be; `None`: as contracts say.
     link: Option<LinkClass>,
+    /// What comes by it; `None`: everything.
+    class: Option<TrafficClass>,
     /// Filters that it subscribes, the number of each, and the way onward from there.
     wished: BTreeMap<Box<str>, (u32, Span)>,
     /// Messages that it has been given: the sign that it has them, and where they are confirmed then.
@@ -25,9 +28,15 @@ pub(super) struct End {
 }
 
 impl End {
-    pub(super) fn new(settings: Settings, link: Option<LinkClass>, now: Time) -> End {
+    pub(super) fn new(
+        settings: Settings,
+        link: Option<LinkClass>,
+        class: Option<TrafficClass>,
+        now: Time,
+    ) -> End {
         End {
             link,
+            class,
             endpoint: Endpoint::new(settings, now),
             wished: BTreeMap::new(),
             awaited: VecDeque::new(),
@@ -50,7 +59,7 @@ impl End {
         });
         let mut missed = None;
         for (filter, onward) in filters {
-            let needs = Needs { confirm: true, onward, link: self.link, ..Needs::NONE };
+            let needs = Needs { confirm: true, onward, link: self.link, class: self.class, ..Needs::NONE };
             if let Some((number, known)) = self.wished.get_mut(&filter) {
                 // A broker takes a filter from a client but once, so what is there is changed.
                 if std::mem::replace(known, onward) != onward {
@@ -134,11 +143,35 @@ impl Heard {
 
 const NAME_TWICE: &str = "another uplink has come there under this site's name: give each site a name of its own, and each router's address once";
 
+/// The numbers by which the driver is told to dial for one of the endpoints: one for each broker, and one for the way through it.
+#[derive(Clone, Copy)]
+pub(crate) struct Dials {
+    /// The first of them.
+    pub(crate) base: u8,
+    /// Brokers that it may have.
+    pub(crate) brokers: u8,
+}
+
+impl Dials {
+    /// The driver's number for what the endpoint calls so.
+    pub(crate) fn number(self, peer: PeerIndex) -> PeerIndex {
+        let (way, broker) = (peer.0 / BROKERS_MAX as u8, peer.0 % BROKERS_MAX as u8);
+        PeerIndex(self.base + way * self.brokers + broker)
+    }
+
+    /// What the endpoint calls what the driver has a number for.
+    pub(crate) fn peer(self, number: PeerIndex) -> PeerIndex {
+        let at = number.0.saturating_sub(self.base);
+        let (way, broker) = (at / self.brokers, PeerIndex(at % self.brokers));
+        if way == 0 { broker } else { Endpoint::way(broker) }
+    }
+}
+
 /// The network as one of the endpoints sees it, and where what it hears is kept.
 pub(crate) struct Through<'a, N> {
     pub(crate) net: &'a mut N,
-    /// The first of its numbers for dialing.
-    pub(crate) base: u8,
+    /// Its numbers for dialing.
+    pub(crate) dials: Dials,
     pub(crate) heard: &'a mut Heard,
 }
 
@@ -211,7 +244,7 @@ impl<N: Effects> Outputs for Through<'_, N> {
 
 impl<N: Effects> Effects for Through<'_, N> {
     fn dial(&mut self, peer: PeerIndex, within: Span) {
-        self.net.dial(PeerIndex(self.base + peer.0), within);
+        self.net.dial(self.dials.number(peer), within);
     }
 
     effects_through!(net, but_dial);

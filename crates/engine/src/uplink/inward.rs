@@ -2,6 +2,7 @@
 
 use super::ends::{Arrived, End};
 use super::outward::wish_for;
+use super::room::Share;
 use super::ways::Next;
 use super::{Uplink, UplinkReporter, Which, may_cross, within};
 use contract::{Crossing, Mutant, Span, TopicFilter};
@@ -31,6 +32,8 @@ struct Published {
     publication: u32,
     /// What was known of its messages when they left the router.
     before: Crossing,
+    /// What it takes of a thin link.
+    share: Share,
 }
 
 impl Inward {
@@ -102,7 +105,8 @@ impl<R: UplinkReporter> Uplink<R> {
         let (kept, ended): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.inward.published).into_iter().partition(|((topic, _), _)| wanted(topic));
         self.inward.published = kept;
-        for (key, Published { publication, .. }) in ended {
+        for (key, Published { publication, share, .. }) in ended {
+            self.give_room_back(&share, net);
             self.inward.streams.retain(|_, coming| coming.key.as_ref() != Some(&key));
             self.forget_troubles(Which::Home, &key.0);
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(publication, out));
@@ -183,7 +187,8 @@ impl<R: UplinkReporter> Uplink<R> {
         let onward = self.wishes.way_of(topic);
         let (which, deadline) = (Which::Home, terms.deadline);
         let retain = terms.retain.max(self.settings.retain);
-        Some(self.crossing_to(before, &Next { which, router, topic, deadline, retain, onward }))
+        let narrow = self.room.narrow(&terms);
+        Some(self.crossing_to(before, &Next { which, router, topic, deadline, retain, onward, narrow }))
     }
 
     /// Tells home what is known of a stream's messages when they come there: the router has said something else of them.
@@ -213,8 +218,12 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) -> Option<u32> {
         if let Some(before) = self.inward.published.remove(&key) {
+            self.give_room_back(&before.share, net);
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(before.publication, out));
         }
+        let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
+        let (terms, age) = (*account.contract, account.crossing.age);
+        let share = self.make_room(&terms, age, net);
         let crossing = self.crossing_in(router, message.stream, &key.0)?;
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
         let (incarnation, before) = (account.incarnation, account.crossing);
@@ -233,13 +242,23 @@ impl<R: UplinkReporter> Uplink<R> {
         };
         match self.with_end(Which::Home, net, |home, out| home.endpoint.carry(&carried, out))? {
             Ok(publication) => {
-                self.inward.published.insert(key, Published { incarnation, publication, before });
+                self.inward.published.insert(key, Published { incarnation, publication, before, share });
                 Some(publication)
             }
             Err(why) => {
                 self.refuse(Which::Home, topic, &why.to_string());
+                self.give_room_back(&share, net);
                 None
             }
+        }
+    }
+
+    /// Whether what comes is promised has changed, for all of it.
+    pub(super) fn follow_all_ways_in<N: Effects>(&mut self, net: &mut N) {
+        let coming = self.inward.streams.iter();
+        let known = coming.filter_map(|(place, coming)| Some((*place, coming.key.clone()?)));
+        for ((router, stream), key) in known.collect::<Vec<_>>() {
+            self.follow_way_in(router, stream, &key, net);
         }
     }
 
@@ -253,6 +272,7 @@ impl<R: UplinkReporter> Uplink<R> {
             return;
         }
         if let Some(published) = self.inward.published.remove(&key) {
+            self.give_room_back(&published.share, net);
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(published.publication, out));
         }
         if self.is_troubled(Which::Home, &key.0) && !self.inward.is_any_of(&key.0) {

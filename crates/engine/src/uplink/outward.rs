@@ -1,9 +1,11 @@
 //! What leaves the site.
 
 use super::ends::Arrived;
+use super::room::Share;
+use super::routers::class_at;
 use super::ways::Next;
 use super::{Router, Uplink, UplinkReporter, Which, may_cross, within};
-use contract::{Contract, Crossing, Mutant, Span, TopicFilter};
+use contract::{Contract, Crossing, Mutant, Narrow, Span, TopicFilter, TrafficClass};
 use endpoint::Carried;
 use std::collections::BTreeMap;
 use wire::Effects;
@@ -26,6 +28,10 @@ struct Sending {
     before: Crossing,
     /// Whether it is one that may leave at all.
     leaves: bool,
+    /// What it takes of a thin link.
+    share: Share,
+    /// By which connection it goes.
+    class: TrafficClass,
 }
 
 impl Outward {
@@ -86,7 +92,8 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// The router that is to carry a topic: of those that are reached and want it, the one for it; none, where `now` wants it and is just away,
     /// or has wanted it and has begun anew.
-    fn router_for(&self, topic: &str, now: Option<usize>) -> Option<usize> {
+    fn router_for(&self, topic: &str, class: TrafficClass, now: Option<usize>) -> Option<usize> {
+        let way = self.way_of(class);
         let name = format!("{}/{topic}", self.settings.site);
         let wants = |router: &Router| match router.anew_until {
             Some(_) => router.wishes.mean_surely(&name),
@@ -100,13 +107,14 @@ impl<R: UplinkReporter> Uplink<R> {
                 let has_settled = |(place, router): &(usize, &Router)| {
                     !goes || Some(*place) == now || router.settles_until.is_none()
                 };
-                let settled = self.routers.iter().enumerate().filter(has_settled).map(|(_, router)| router);
+                let ways = self.routers.iter().enumerate().filter(|(place, _)| class_at(*place) == way);
+                let settled = ways.filter(has_settled).map(|(_, router)| router);
                 let reached = settled.filter(carries);
                 let best = federation::carrier(&name, reached.map(|router| router.name.as_str()));
-                best.and_then(|best| self.router_called(best))
+                best.and_then(|best| self.place_called(best, way))
             }
             Some(coordinator) => {
-                let routers = coordinator.routers_of(topic).filter_map(|name| self.router_called(name));
+                let routers = coordinator.routers_of(topic).filter_map(|name| self.place_called(name, way));
                 routers.into_iter().find(|place| self.routers.get(*place).as_ref().is_some_and(carries))
             }
         };
@@ -121,8 +129,9 @@ impl<R: UplinkReporter> Uplink<R> {
             if !sending.leaves {
                 continue;
             }
+            self.look_for_room(*stream, sending);
             let now = sending.there.map(|(router, _)| router);
-            let next = self.router_for(&sending.topic, now);
+            let next = self.router_for(&sending.topic, sending.class, now);
             if now == next {
                 self.tell_way_out(*stream, sending, net);
                 continue;
@@ -138,7 +147,8 @@ impl<R: UplinkReporter> Uplink<R> {
                 else {
                     continue;
                 };
-                sending.there = self.open(*stream, next, first, net).map(|publication| (next, publication));
+                let opened = self.open(*stream, next, first, sending.share.narrow, net);
+                sending.there = opened.map(|publication| (next, publication));
                 if let Some((router, publication)) = sending.there {
                     self.with_end(Which::Router(router), net, |end, out| {
                         for (seq, created, payload) in &kept {
@@ -152,8 +162,8 @@ impl<R: UplinkReporter> Uplink<R> {
             }
         }
         // What nobody wants any more begins anew when somebody does.
-        streams.retain(|_, sending| sending.there.is_some() || !sending.leaves);
         self.outward.streams = streams;
+        self.forget_uncarried();
         for router in 0..self.routers.len() {
             if self.routers.get(router).is_some_and(|router| router.anew_until.is_some()) {
                 self.release(router, net);
@@ -176,7 +186,7 @@ impl<R: UplinkReporter> Uplink<R> {
         let topic = format!("{}/{}", self.settings.site, account.topic);
         let (terms, before) = (*account.contract, account.crossing);
         sending.before = before;
-        let crossing = self.crossing_out(router, &topic, terms, before);
+        let crossing = self.crossing_out(router, &topic, terms, before, sending.share.narrow);
         self.with_end(Which::Router(router), net, |end, out| {
             end.endpoint.carry_by(publication, crossing, out);
         });
@@ -191,19 +201,36 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// What is known of a stream's messages when they come to a router.
-    fn crossing_out(&mut self, router: usize, topic: &str, terms: Contract, before: Crossing) -> Crossing {
+    fn crossing_out(
+        &mut self,
+        router: usize,
+        topic: &str,
+        terms: Contract,
+        before: Crossing,
+        narrow: Option<Narrow>,
+    ) -> Crossing {
         let onward = self.routers.get(router).map_or(Span::ZERO, |router| router.wishes.way_of(topic));
         let which = Which::Router(router);
         let retain = terms.retain.max(self.settings.retain);
-        self.crossing_to(before, &Next { which, router, topic, deadline: terms.deadline, retain, onward })
+        self.crossing_to(
+            before,
+            &Next { which, router, topic, deadline: terms.deadline, retain, onward, narrow },
+        )
     }
 
     /// Asks a router to carry a stream of this site, from this number on.
-    fn open<N: Effects>(&mut self, stream: u32, router: usize, first_seq: u64, net: &mut N) -> Option<u32> {
+    fn open<N: Effects>(
+        &mut self,
+        stream: u32,
+        router: usize,
+        first_seq: u64,
+        narrow: Option<Narrow>,
+        net: &mut N,
+    ) -> Option<u32> {
         let account = self.tap.endpoint.stream(stream)?;
         let (terms, before) = (*account.contract, account.crossing);
         let topic = format!("{}/{}", self.settings.site, account.topic);
-        let crossing = self.crossing_out(router, &topic, terms, before);
+        let crossing = self.crossing_out(router, &topic, terms, before, narrow);
         let account = self.tap.endpoint.stream(stream)?;
         let site = &self.settings.site;
         let publisher = format!("{}@{site}", account.publisher);
@@ -253,29 +280,54 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// The first message of a stream, or of a life of it.
     fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Option<(usize, u32)> {
-        let before = self.outward.streams.remove(&message.stream);
-        if let Some(there) = before.and_then(|sending| sending.there) {
-            self.withdraw(there, net);
-        }
+        self.end_outward(message.stream, net);
         let account = self.tap.endpoint.stream(message.stream)?;
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
         let before = account.crossing;
         let own = account.origin.is_empty() || Mutant::CarryOn.is_on();
         let leaves = own && may_cross(&topic, &self.settings.share);
-        let router = self.router_for(&topic, None).filter(|_| leaves);
-        let there =
-            router.and_then(|router| Some((router, self.open(message.stream, router, message.seq, net)?)));
+        let (stream, seq) = (message.stream, message.seq);
+        let (share, class) = (Share::default(), TrafficClass::Promised);
+        let mut sending = Sending { topic, incarnation, there: None, before, leaves, share, class };
+        if leaves {
+            self.look_for_room(stream, &mut sending);
+            let router = self.router_for(&sending.topic, sending.class, None);
+            let narrow = sending.share.narrow;
+            sending.there =
+                router.and_then(|router| Some((router, self.open(stream, router, seq, narrow, net)?)));
+        }
+        let there = sending.there;
         if there.is_some() || !leaves {
-            self.outward
-                .streams
-                .insert(message.stream, Sending { topic, incarnation, there, before, leaves });
+            self.outward.streams.insert(stream, sending);
+        } else {
+            self.room.send_no_more(&sending.share);
         }
         there
+    }
+
+    /// Takes room on a thin link for a stream that has none, and finds out by which connection it goes.
+    fn look_for_room(&mut self, stream: u32, sending: &mut Sending) {
+        if sending.share.has_room() {
+            return;
+        }
+        let Some(account) = self.tap.endpoint.stream(stream) else { return };
+        let age = account.crossing.age + self.settings.near;
+        let share = self.room.send(account.contract, age);
+        // The first reason stays, or it would be told anew with each stream that comes.
+        let first = sending.share.narrow;
+        sending.share = Share { narrow: share.narrow.map(|narrow| first.unwrap_or(narrow)), ..share };
+        sending.class = match sending.share.narrow {
+            None => TrafficClass::of_topic(account.topic, account.contract),
+            Some(_) => TrafficClass::Bulk,
+        };
     }
 
     /// A stream has ended at home.
     pub(super) fn end_outward<N: Effects>(&mut self, stream: u32, net: &mut N) {
         let Some(ended) = self.outward.streams.remove(&stream) else { return };
+        self.room.send_no_more(&ended.share);
+        // What had no room may have some now.
+        self.wants_anew.at_home |= ended.share.has_room();
         if let Some(there) = ended.there {
             self.withdraw(there, net);
         }
@@ -290,10 +342,22 @@ impl<R: UplinkReporter> Uplink<R> {
             sending.there = sending.there.filter(|(there, _)| *there != router);
         }
         // What nobody carries begins anew when somebody does.
-        self.outward.streams.retain(|_, sending| sending.there.is_some() || !sending.leaves);
+        self.forget_uncarried();
         for stream in self.inward.streams_of(router) {
             self.end_inward(router, stream, net);
         }
+    }
+
+    /// Forgets streams that may leave and that nobody carries.
+    fn forget_uncarried(&mut self) {
+        let room = &mut self.room;
+        self.outward.streams.retain(|_, sending| {
+            let stays = sending.there.is_some() || !sending.leaves;
+            if !stays {
+                room.send_no_more(&sending.share);
+            }
+            stays
+        });
     }
 
     /// A stream does not go to a router any more.

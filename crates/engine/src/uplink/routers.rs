@@ -1,19 +1,42 @@
 //! Routers by their places: which there are, and what is known of each.
+//!
+//! A router has two places: one for what is promised, and, where the link is thin, one for best effort. Each is a connection, and a client of
+//! the router, of its own, so that what was lost or waits on one holds up nothing on the other. Where the link is wide the first has
+//! everything, and the second stays free.
 
 use super::ends::End;
 use super::wishes::Wishes;
 use super::{ROUTERS_MAX, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings, Which};
 use contract::path::REASSIGNED_WITHIN;
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time, TrafficClass};
 use endpoint::{Reigning, Settings};
 use wire::Effects;
+use wire::limits::SITE_BULK;
 
 /// A place is not taken again before whatever was dialed there has come or failed.
 const VACANT_FOR: Span = Span::secs(10);
 const TOO_MANY_ROUTERS: &str =
     "this site is linked to as many routers as it may be: its topics do not cross by this one";
 
-/// A router, and what is known of it.
+/// Best effort may wait for a thin link for so many seconds; what comes above that is dropped, and counted.
+const BULK_WAITS: u64 = 3;
+/// So many bytes of it may wait in any case.
+const BULK_BYTES_MIN: usize = 64 << 10;
+
+/// Places that a router has.
+pub(super) const CLASSES: usize = 2;
+
+/// The place of a router's connection for a class, from the router's own number.
+pub(super) fn place_of(router: usize, class: TrafficClass) -> usize {
+    CLASSES * router + usize::from(class == TrafficClass::Bulk)
+}
+
+/// The class of what goes by a place, where classes have their own.
+pub(super) fn class_at(place: usize) -> TrafficClass {
+    if place.is_multiple_of(CLASSES) { TrafficClass::Promised } else { TrafficClass::Bulk }
+}
+
+/// A connection to a router, and what is known of it.
 pub(super) struct Router {
     pub(super) name: String,
     /// How many addresses it has; none where the place is free.
@@ -36,9 +59,23 @@ pub(super) struct Router {
 }
 
 impl Router {
-    /// One that is not reached yet.
-    pub(super) fn new(name: &str, brokers: u8, settings: &UplinkSettings, now: Time) -> Router {
-        let end = End::new(Settings { brokers, ..settings.router.clone() }, Some(settings.link), now);
+    /// One that is not reached yet. `class`: what goes by it, where classes have connections of their own.
+    pub(super) fn new(
+        name: &str,
+        brokers: u8,
+        class: Option<TrafficClass>,
+        settings: &UplinkSettings,
+        now: Time,
+    ) -> Router {
+        let mut end = Settings { brokers, ..settings.router.clone() };
+        if class == Some(TrafficClass::Bulk) {
+            end.name.push_str(SITE_BULK);
+            end.pace = settings.thin.map(|thin| thin.bulk);
+            // What waits longer is worth less than what comes then.
+            let waits = settings.thin.map_or(usize::MAX, |thin| (BULK_WAITS * thin.bulk) as usize);
+            end.limits.backlog_bytes = end.limits.backlog_bytes.min(waits.max(BULK_BYTES_MIN));
+        }
+        let end = End::new(end, Some(settings.link), class, now);
         Router {
             name: name.to_owned(),
             brokers,
@@ -56,8 +93,17 @@ impl Router {
     }
 
     /// A place for one.
-    fn vacant(settings: &UplinkSettings, now: Time) -> Router {
-        Router { vacant_since: now, ..Router::new("", 0, settings, now) }
+    pub(super) fn vacant(settings: &UplinkSettings, now: Time) -> Router {
+        Router { vacant_since: now, ..Router::new("", 0, None, settings, now) }
+    }
+
+    /// The connections to a router of this name.
+    pub(super) fn of(name: &str, brokers: u8, settings: &UplinkSettings, now: Time) -> [Router; CLASSES] {
+        let one = |class| Router::new(name, brokers, class, settings, now);
+        match settings.thin {
+            Some(_) => [one(Some(TrafficClass::Promised)), one(Some(TrafficClass::Bulk))],
+            None => [one(None), Router::vacant(settings, now)],
+        }
     }
 
     pub(super) fn is_vacant(&self) -> bool {
@@ -66,35 +112,50 @@ impl Router {
 }
 
 impl<R: UplinkReporter> Uplink<R> {
-    /// The place that a router has, or is to have; what was there before is let go. `None`: there are too many, which is told.
+    /// The number that a router has, or is to have; what had it before is let go. `None`: there are too many, which is told.
     pub fn place_for<N: Effects>(&mut self, now: Time, name: &str, net: &mut N) -> Option<usize> {
-        if let Some(place) = self.router_called(name) {
-            self.unlink(now, place, net);
+        if let Some(router) = self.router_called(name) {
+            self.unlink(now, router, net);
         }
-        let vacant = self
-            .routers
-            .iter()
-            .position(|router| router.is_vacant() && router.vacant_since + VACANT_FOR <= now);
-        if vacant.is_none() && self.routers.len() >= ROUTERS_MAX {
-            self.reporter.report(&UplinkNews::Unreached { router: name, why: TOO_MANY_ROUTERS });
+        let is_free = |router: &Router| router.is_vacant() && router.vacant_since + VACANT_FOR <= now;
+        let vacant = self.routers.chunks(CLASSES).position(|places| places.iter().all(is_free));
+        if vacant.is_none() && self.routers.len() >= CLASSES * ROUTERS_MAX {
+            let bulk = false;
+            self.reporter.report(&UplinkNews::Unreached { router: name, bulk, why: TOO_MANY_ROUTERS });
             return None;
         }
         Some(vacant.unwrap_or_else(|| {
-            self.routers.push(Router::vacant(&self.settings, now));
-            self.routers.len() - 1
+            (0..CLASSES).for_each(|_| self.routers.push(Router::vacant(&self.settings, now)));
+            self.routers.len() / CLASSES - 1
         }))
     }
 
-    /// Links to a router at this place; it has so many brokers, which can be dialed by now.
-    pub fn link<N: Effects>(&mut self, now: Time, place: usize, name: &str, brokers: u8, net: &mut N) {
-        if let Some(router) = self.routers.get_mut(place) {
-            *router = Router::new(name, brokers, &self.settings, now);
-            self.wish_at_routers(net);
+    /// Links to a router by this number; it has so many brokers, which can be dialed by now.
+    pub fn link<N: Effects>(&mut self, now: Time, router: usize, name: &str, brokers: u8, net: &mut N) {
+        let connections = Router::of(name, brokers, &self.settings, now);
+        for (place, anew) in self.routers.iter_mut().skip(CLASSES * router).zip(connections) {
+            // A place that stays free does so since it was left.
+            if !anew.is_vacant() {
+                *place = anew;
+            }
         }
+        self.wish_at_routers(net);
     }
 
+    /// The number of a router.
     pub(super) fn router_called(&self, name: &str) -> Option<usize> {
-        self.routers.iter().position(|router| router.name == name)
+        self.routers.iter().position(|router| router.name == name).map(|place| place / CLASSES)
+    }
+
+    /// The place of a router's connection for a class.
+    pub(super) fn place_called(&self, name: &str, class: TrafficClass) -> Option<usize> {
+        Some(place_of(self.router_called(name)?, self.way_of(class)))
+    }
+
+    /// The class by whose connections a class goes.
+    pub(super) fn way_of(&self, class: TrafficClass) -> TrafficClass {
+        let divides = self.settings.thin.is_some() && !Mutant::OneWayForAll.is_on();
+        if divides { class } else { TrafficClass::Promised }
     }
 
     /// A router is reached, or is not any more.
@@ -118,13 +179,15 @@ impl<R: UplinkReporter> Uplink<R> {
                 let Some(router) = self.routers.get_mut(index) else { return };
                 if !std::mem::replace(&mut router.reached, true) {
                     router.settles_until = Some(now + REASSIGNED_WITHIN);
-                    self.reporter.report(&UplinkNews::Reached { router: &router.name });
+                    let bulk = class_at(index) == TrafficClass::Bulk;
+                    self.reporter.report(&UplinkNews::Reached { router: &router.name, bulk });
                     self.move_streams(net);
                 }
             }
             Reigning::Nobody => {
                 router.reached = false;
-                self.reporter.report(&UplinkNews::Unreached { router: &router.name, why: "" });
+                let bulk = class_at(index) == TrafficClass::Bulk;
+                self.reporter.report(&UplinkNews::Unreached { router: &router.name, bulk, why: "" });
                 self.hold_all(index, net);
                 self.move_streams(net);
             }
@@ -132,7 +195,15 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// A router is left: it has nothing more of this site.
-    pub(super) fn unlink<N: Effects>(&mut self, now: Time, place: usize, net: &mut N) {
+    pub(super) fn unlink<N: Effects>(&mut self, now: Time, router: usize, net: &mut N) {
+        for place in CLASSES * router..CLASSES * (router + 1) {
+            if self.routers.get(place).is_some_and(|router| !router.is_vacant()) {
+                self.vacate(now, place, net);
+            }
+        }
+    }
+
+    fn vacate<N: Effects>(&mut self, now: Time, place: usize, net: &mut N) {
         let which = Which::Router(place);
         self.end_all_of(place, net);
         self.wish_at(which, Default::default(), net);

@@ -8,7 +8,7 @@
 //! Source: `contract/path.rs`; `docs/decisions/0040`.
 
 use super::{Uplink, UplinkNews, UplinkReporter, Which, router_name};
-use contract::{Crossing, Mutant, Span};
+use contract::{Crossing, Mutant, Narrow, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
 
@@ -71,6 +71,8 @@ pub(super) struct Next<'a> {
     pub(super) retain: u32,
     /// From when a message is there until the last who wants it has it.
     pub(super) onward: Span,
+    /// Why the link to routers has no room for it.
+    pub(super) narrow: Option<Narrow>,
 }
 
 impl<R: UplinkReporter> Uplink<R> {
@@ -83,7 +85,11 @@ impl<R: UplinkReporter> Uplink<R> {
         let takes = age + next.onward;
         let kept = takes <= next.deadline;
         let refused = self.unpromised.is_refused(next.which, next.topic);
-        if before.promised && !kept {
+        if before.promised
+            && let Some(narrow) = next.narrow
+        {
+            self.unpromise(next.which, next.topic, &narrow.to_string(), false);
+        } else if before.promised && !kept {
             let why = format!(
                 "the whole way may take {takes}, and its deadline is {}: {} until it leaves the broker before this uplink, {links} on the two \
                  links here, {} behind them",
@@ -95,7 +101,12 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         let age = if Mutant::ForgetAge.is_on() { Span::ZERO } else { age };
         let retain = if Mutant::KeepLess.is_on() { next.retain + 4 } else { next.retain };
-        Crossing { age, retain, within, promised: before.promised && kept && !refused }
+        Crossing {
+            age,
+            retain,
+            within,
+            promised: before.promised && kept && !refused && next.narrow.is_none(),
+        }
     }
 
     /// The next broker has refused a stream. Where it was asked for a promise, it is asked without. Returns whether that is so.

@@ -11,6 +11,8 @@ pub struct Way {
     pub stalled: bool,
     /// When a narrow way has room for more.
     pub free_at: Time,
+    /// Bytes in a second that leave at most, where that is asked for.
+    pub rate: Option<u64>,
 }
 
 /// A node's side of the network.
@@ -54,6 +56,11 @@ impl Effects for Port {
         self.sockets.get(link).map_or(0, |socket| socket.left())
     }
     fn hold_back(&mut self, _link: LinkId, _bytes: usize) {}
+    fn pace(&mut self, link: LinkId, rate: u64) {
+        if let Some(socket) = self.sockets.get_mut(link) {
+            socket.own.rate = Some(rate);
+        }
+    }
     fn dial(&mut self, peer: PeerIndex, within: Span) {
         self.dials.push((peer, within));
     }

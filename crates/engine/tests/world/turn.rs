@@ -2,10 +2,10 @@
 
 use super::place::{Place, Program, Who};
 use super::port::{Port, Way};
-use super::{Happening, World};
+use super::{Happening, Told, World};
 use contract::{Span, Time};
-use engine::Node;
 use engine::driving::{READ_BYTES, Turn, TurnState, hear_news, serve, take_turn};
+use engine::{Node, Uplink};
 use simulation::Machine;
 use simulation::network::{self, EndId, Hosts, Network, News, Passing, Sockets};
 use wire::{LinkChange, LinkId, PeerIndex, Protocol};
@@ -154,7 +154,10 @@ impl Turn for Turning<'_> {
                 Who::Broker(index) => index ^ 1,
                 Who::Client(index) => broker(world.homes[index]),
                 Who::Keeper(index) => broker(world.keepers[index].beside / 2),
-                Who::Uplink(index) => broker(world.ends[index][(usize::from(peer.0) / 16).saturating_sub(1)]),
+                Who::Uplink(index) => {
+                    let router = Uplink::<Told>::router_of(peer).map_or(0, |router| router + 1);
+                    broker(world.ends[index][router])
+                }
                 Who::Mqtt(_) | Who::Stranger(_) => broker(0),
             };
             network::dial(self.world, self.host, to, peer, within);
@@ -243,9 +246,10 @@ impl World {
                 continue;
             }
             socket.dirty = false;
+            let paced = socket.own.rate;
             let rate = match self.places[peer].who {
                 Who::Client(client) => self.narrow.get(&client).copied(),
-                _ => None,
+                _ => paced,
             };
             let Some(rate) = rate else {
                 network::write(self, host, link, 100);

@@ -10,14 +10,17 @@ use crate::log::Lines;
 use crate::users::read_password;
 use config::{BrokerAddress, Config, Login, SiteConfig};
 use engine::{
-    CoordinationView, Node, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter, UplinkSettings,
-    UplinkView,
+    CoordinationView, LinkView, Node, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter,
+    UplinkSettings, UplinkView, WayView,
 };
 use federation::{Participant, Request, Ticket};
 use host::realtime::schedule;
 use host::tls::Tls;
 use host::{Driver, HandshakeSettings, Handshakes, Helpers, Place, Target, Troubles, now};
-use report::{CoordinationReport, FlowReport, RefusedStream, RouterReport, SiteReport, UnwishedFilter};
+use report::{
+    CoordinationReport, FlowReport, LinkReport, LinkUse, RefusedStream, RouterReport, SiteReport,
+    UnwishedFilter,
+};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,6 +28,19 @@ use wire::PeerIndex;
 
 /// Handshakes with routers that are made at once.
 const HANDSHAKES: usize = 16;
+
+fn link_report(view: LinkView) -> LinkReport {
+    let way = |way: WayView| LinkUse { promised: way.rate, waits_ns: way.waits.0 };
+    LinkReport {
+        bandwidth: view.link.bandwidth,
+        bulk: view.link.bulk,
+        queueing_ns: view.link.queueing.0,
+        outward: way(view.out),
+        inward: way(view.into),
+        trouble: view.narrow.unwrap_or_default(),
+    }
+}
+
 fn report_of(view: UplinkView) -> SiteReport {
     let flow =
         |(streams, Traffic { messages, bytes, dropped })| FlowReport { streams, messages, bytes, dropped };
@@ -57,6 +73,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         unpromised: view.unpromised.into_iter().map(refused).collect(),
         unwished: view.unwished.into_iter().map(unwished).collect(),
         coordination: view.coordination.map(coordination),
+        link: view.link.map(link_report),
         keeper: None,
     }
 }
@@ -295,7 +312,7 @@ fn settings(config: &Config, site: &SiteConfig, at_home: &AtHome) -> Result<Upli
     let router = |router: &config::RouterAddress| (router.name.clone(), router.places.len() as u8);
     settings.routers = site.routers.iter().map(router).collect();
     (settings.share, settings.want) = (site.share.clone(), site.want.clone());
-    (settings.link, settings.retain) = (site.link, site.retain);
+    (settings.link, settings.retain, settings.thin) = (site.link, site.retain, site.thin);
     [settings.near, settings.far] = config.ways(site);
     settings.proxied = site.proxy.is_some();
     settings.coordinated = config
@@ -332,6 +349,8 @@ impl Told {
             Some(router) => format!("the router {router}"),
             None => "the site's own broker".to_owned(),
         };
+        let by = |bulk: bool| if bulk { " for best effort" } else { "" };
+        let class = |bulk: bool| if bulk { "bulk" } else { "" };
         Some(match *news {
             UplinkNews::Carries(true) => {
                 Word::good(format!("site {site}: this uplink carries, since its broker reigns"))
@@ -339,17 +358,17 @@ impl Told {
             UplinkNews::Carries(false) => {
                 Word::good(format!("site {site}: the other broker's uplink carries"))
             }
-            UplinkNews::Reached { router } => {
-                Word::good(format!("site {site}: the router {router} is reached"))
-                    .alarm("router_reached", &[("router", router)])
+            UplinkNews::Reached { router, bulk } => {
+                Word::good(format!("site {site}: the router {router} is reached{}", by(bulk)))
+                    .alarm("router_reached", &[("router", router), ("class", class(bulk))])
             }
-            UplinkNews::Unreached { router, why: "" } => {
-                Word::bad(format!("site {site}: the router {router} is not reached any more"))
-                    .alarm("router_unreached", &[("router", router)])
+            UplinkNews::Unreached { router, bulk, why: "" } => {
+                Word::bad(format!("site {site}: the router {router} is not reached any more{}", by(bulk)))
+                    .alarm("router_unreached", &[("router", router), ("class", class(bulk))])
             }
-            UplinkNews::Unreached { router, why } => {
-                Word::bad(format!("site {site}: the router {router} is not reached: {why}"))
-                    .alarm("router_unreached", &[("router", router)])
+            UplinkNews::Unreached { router, bulk, why } => {
+                Word::bad(format!("site {site}: the router {router} is not reached{}: {why}", by(bulk)))
+                    .alarm("router_unreached", &[("router", router), ("class", class(bulk))])
             }
             UplinkNews::Homeless { why } => {
                 Word::bad(format!("site {site}: the site's own broker does not let its uplink in: {why}"))

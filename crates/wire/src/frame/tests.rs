@@ -2,7 +2,7 @@ use super::*;
 use crate::load::{LevelStatus, OperatorStatus};
 use crate::status::{Concern, StreamStatus, TopicState};
 use crate::{Counters, Knowledge, Mark, Message, MessageFlags, Outbox, PROTOCOL_VERSION, StoreState};
-use contract::{Crossing, LinkClass, Loss, OperatorCounters};
+use contract::{Crossing, LinkClass, Loss, OperatorCounters, TrafficClass};
 use proptest::prelude::*;
 
 fn any_contract() -> impl Strategy<Value = Contract> {
@@ -98,7 +98,7 @@ proptest! {
         round_trip(Frame::Announce(Announce { stream, incarnation, next_seq, contract, gapless: next_seq % 2 == 0, class: next_seq as u16, topic: &topic, publisher: &name, origin: &name, crossing }))?;
         round_trip(Frame::Carry(Carry { stream, incarnation, first_seq: next_seq, contract, topic: &topic, publisher: &name, origin: &name, crossing }))?;
         round_trip(Frame::Interest { wanted: flag, onward: crossing.age, filter: &topic })?;
-        round_trip(Frame::Subscribe { number: stream, needs: Needs { onward: crossing.age, ..Needs::NONE }, filter: &topic })?;
+        round_trip(Frame::Subscribe { number: stream, needs: Needs { onward: crossing.age, class: flag.then_some(TrafficClass::Bulk), ..Needs::NONE }, filter: &topic })?;
         round_trip(Frame::Subscribed { number: stream, admitted: flag, reigns: !flag, text: &topic })?;
         round_trip(Frame::Unsubscribe { number: stream })?;
         round_trip(Frame::Session { incarnation, present: flag, needs: Needs::NONE, client: &name, filter: &topic })?;
@@ -111,7 +111,7 @@ proptest! {
 
     #[test]
     fn control_frames_round_trip(number in any::<u64>(), flag in any::<bool>(), text in "\\PC{0,60}", reason in 0_u8..6, row in any::<u32>()) {
-        for frame in [Frame::AskInterest { topics: flag }, Frame::Published { published: flag, topic: &text }, Frame::Join, Frame::JoinKnowing, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
+        for frame in [Frame::AskInterest { topics: flag }, Frame::Pace { rate: number }, Frame::Published { published: flag, topic: &text }, Frame::Join, Frame::JoinKnowing, Frame::Synced, Frame::Standby, Frame::Handover, Frame::Poll { number }, Frame::PollReply { number }] {
             round_trip(frame)?;
         }
         let known = flag.then_some(ClockDifference { ahead: Span(number as i64), within: Span(i64::from(row)) });

@@ -1,0 +1,157 @@
+//! Sites behind thin links: best effort holds up nothing that is promised, and what has no room is not promised.
+#![allow(clippy::unwrap_used, reason = "tests fail by panics")]
+
+mod world;
+
+use contract::{Contract, Mutant, Span, ThinLink};
+use world::World;
+
+/// The pairs of these worlds, and their router.
+const NORTH: usize = 0;
+const SOUTH: usize = 1;
+const ROUTER: usize = 2;
+
+/// Two sites, of which these links are thin; a publisher at the first, and who subscribes everything at the second.
+struct Sites {
+    world: World,
+    publisher: usize,
+    subscriber: usize,
+}
+
+/// Two megabits, a quarter of it for best effort.
+const THIN: ThinLink = ThinLink { bandwidth: 250_000, bulk: 62_500, queueing: Span::millis(40) };
+
+impl Sites {
+    fn new(links: [Option<ThinLink>; 2]) -> Sites {
+        let mut world = World::of_pairs(3, |_| {}, None);
+        for (pair, site) in [(NORTH, "north"), (SOUTH, "south")] {
+            world.add_site(site, pair, &[ROUTER], |told| told.thin = links[pair]);
+        }
+        world.run_for(Span::secs(1));
+        let publisher = world.add_client_at(NORTH, "pump", 7);
+        let subscriber = world.add_client_at(SOUTH, "desk", 7);
+        world.run_for(Span::millis(200));
+        world.subscribe(subscriber, "#");
+        world.run_for(Span::millis(500));
+        Sites { world, publisher, subscriber }
+    }
+
+    /// What came of a topic: how long each message took.
+    fn took(&mut self, topic: &str) -> Vec<Span> {
+        let messages = &self.world.seen(self.subscriber).messages;
+        messages.iter().filter(|message| message.0 == topic).map(|message| message.2).collect()
+    }
+
+    /// Topics that the uplinks of a site say to cross without a promise.
+    fn unpromised(&self, pair: usize) -> Vec<String> {
+        let views = [2 * pair, 2 * pair + 1].map(|uplink| self.world.uplinks[uplink].view());
+        views.into_iter().flat_map(|view| view.unpromised).map(|(_, topic, _)| topic).collect()
+    }
+}
+
+fn timely() -> Contract {
+    Contract::every(Span::millis(50)).deadline(Span::millis(200)).retain(4).size(100)
+}
+
+fn bulk() -> Contract {
+    Contract { deadline: Span::FOREVER, ..Contract::every(Span::millis(1)).best_effort() }
+}
+
+/// A file of 250 kB is published in 2.5 s beside a stream with a contract. Returns how long the slowest message of either took, and how many came.
+fn flood(links: [Option<ThinLink>; 2]) -> [(Span, usize); 2] {
+    let mut sites = Sites::new(links);
+    let publisher = sites.publisher;
+    let urgent = sites.world.advertise(publisher, "urgent", timely());
+    let file = sites.world.advertise(publisher, "file", bulk());
+    sites.world.run_for(Span::millis(500));
+    for message in 0..100 {
+        if message < 50 {
+            (0..5).for_each(|_| _ = sites.world.publish(publisher, file, &[7; 1_000]).unwrap());
+        }
+        sites.world.publish(publisher, urgent, b"1").unwrap();
+        sites.world.run_for(Span::millis(50));
+    }
+    sites.world.run_for(Span::secs(2));
+    assert!(sites.unpromised(NORTH).is_empty() && sites.unpromised(SOUTH).is_empty());
+    ["urgent", "file"].map(|topic| {
+        let took = sites.took(topic);
+        (took.iter().copied().max().unwrap(), took.len())
+    })
+}
+
+/// The file takes its 4 s, in whichever direction the link is thin, and nothing else takes longer for it.
+#[test]
+fn best_effort_takes_its_part_of_the_link_and_holds_up_nothing() {
+    for links in [[Some(THIN), None], [None, Some(THIN)], [Some(THIN); 2]] {
+        let [(urgent, all), (file, some)] = flood(links);
+        // A router gives who takes little the newest of what may be lost.
+        assert!(all == 100 && (150..=250).contains(&some), "{links:?}: {all} {some}");
+        // Two ways of 10 ms each.
+        assert!((Span::millis(20)..Span::millis(23)).contains(&urgent), "{links:?}: {urgent}");
+        assert!((Span::millis(500)..Span::millis(2_500)).contains(&file), "{links:?}: {file}");
+    }
+    Mutant::switch(Some(Mutant::OneWayForAll));
+    let [_, (file, _)] = flood([Some(THIN), None]);
+    Mutant::switch(None);
+    assert!(file < Span::millis(500), "it has no way of its own, and that is seen");
+}
+
+/// What leaves and has no room goes behind what has, comes all the same, and is promised once there is room.
+#[test]
+fn what_leaves_and_has_no_room_is_not_promised_until_it_has() {
+    let mut sites = Sites::new([Some(ThinLink { queueing: Span::millis(50), ..THIN }), None]);
+    let publisher = sites.publisher;
+    // Each takes some 290 bytes, and with its messages up to 15 ms apart; 12 500 may wait, half of them bulk and packets.
+    let topics: Vec<u32> =
+        (0..30).map(|number| sites.world.advertise(publisher, &format!("t/{number}"), timely())).collect();
+    sites.world.run_for(Span::millis(500));
+    let publish = |sites: &mut Sites, topics: &[u32], rounds| {
+        for _ in 0..rounds {
+            topics.iter().for_each(|topic| _ = sites.world.publish(publisher, *topic, b"1").unwrap());
+            sites.world.run_for(Span::millis(50));
+        }
+    };
+    publish(&mut sites, &topics, 20);
+    sites.world.run_for(Span::secs(1));
+    let without = sites.unpromised(NORTH);
+    assert!((1..29).contains(&without.len()), "{without:?}");
+    let link = sites.world.uplinks[0].view().link.unwrap();
+    assert!(
+        link.out.waits <= link.link.queueing && link.out.waits + Span::millis(3) > link.link.queueing,
+        "{link:?}"
+    );
+    for number in 0..30 {
+        assert_eq!(sites.took(&format!("t/{number}")).len(), 20);
+    }
+    // As many go as had no room.
+    let (gone, left) = topics.split_at(without.len());
+    let went: Vec<&u32> = gone.iter().collect();
+    went.iter().for_each(|topic| sites.world.withdraw(publisher, **topic));
+    sites.world.run_for(Span::millis(500));
+    publish(&mut sites, left, 20);
+    sites.world.run_for(Span::secs(1));
+    assert_eq!(sites.unpromised(NORTH), Vec::<String>::new());
+    let missed = (without.len()..30).filter(|number| sites.took(&format!("t/{number}")).len() != 40);
+    assert_eq!(missed.collect::<Vec<_>>(), [0_usize; 0], "moving loses nothing");
+}
+
+/// What comes is sent by routers, which know nothing of that: where it has no room, nothing of it is promised.
+#[test]
+fn where_what_comes_has_no_room_nothing_of_it_is_promised() {
+    let mut sites = Sites::new([None, Some(ThinLink { queueing: Span::millis(50), ..THIN })]);
+    let publisher = sites.publisher;
+    let mut promised = Vec::new();
+    for number in 0..60 {
+        let topic = sites.world.advertise(publisher, &format!("t/{number}"), timely());
+        sites.world.run_for(Span::millis(50));
+        sites.world.publish(publisher, topic, b"1").unwrap();
+        sites.world.run_for(Span::millis(50));
+        promised.push(number + 1 - sites.unpromised(SOUTH).len());
+    }
+    let most = *promised.iter().max().unwrap();
+    assert!((3..60).contains(&most), "{promised:?}");
+    assert_eq!(promised.last(), Some(&0));
+    let link = sites.world.uplinks[2].view().link.unwrap();
+    assert!(link.narrow.unwrap().contains("too thin"));
+    assert_eq!(sites.world.seen(sites.subscriber).messages.len(), 60);
+}
