@@ -63,6 +63,10 @@ struct Answer {
     /// It is looked up to there.
     up_to: u64,
     work: Work,
+    /// Bytes in a second that who asks may take.
+    rate: u64,
+    /// Those that may leave for it now; less than nothing after a long message.
+    credit: i64,
 }
 
 /// What is to be done, and how far it has come: up to where it has been looked.
@@ -135,7 +139,8 @@ impl Answering {
                 (up_to, Work::Give { at: after, missing: missing.collect(), index: 0 })
             }
         };
-        let answer = Answer { number: ask.number, log: ask.log, up_to, work };
+        let rate = if ask.rate == 0 { self.rate } else { ask.rate.min(self.rate) };
+        let answer = Answer { number: ask.number, log: ask.log, up_to, work, rate, credit: 0 };
         self.answers.push((site.into(), answer));
     }
 
@@ -148,9 +153,15 @@ impl Answering {
                 return;
             }
             let (site, mut answer) = self.answers.remove(0);
+            if answer.rate < self.rate && answer.credit < 0 {
+                // Who asks takes no more now.
+                self.answers.push((site, answer));
+                continue;
+            }
             let (bytes, count, done) = answer.go_on(now, logs);
             if let Some(bytes) = bytes {
                 self.credit -= (bytes.len() + PART_COST) as i64;
+                answer.credit -= (bytes.len() + PART_COST) as i64;
                 if !send(&site, &bytes) {
                     // The question is asked again.
                     continue;
@@ -171,19 +182,28 @@ impl Answering {
     }
 
     fn refill(&mut self, now: Time) {
-        let most = (self.rate / 4).max(PART_BYTES as u64).cast_signed();
         let passed = self.refilled.map_or(Span::millis(100), |before| now.since(before));
         self.refilled = Some(now);
-        let passed = u128::from(passed.clamp(Span::ZERO, Span::secs(1)).0.cast_unsigned());
-        let more = u128::from(self.rate) * passed / 1_000_000_000;
-        self.credit = (self.credit + i64::try_from(more).unwrap_or(most)).min(most);
+        let passed = passed.clamp(Span::ZERO, Span::secs(1));
+        self.credit = refilled(self.credit, self.rate, passed);
+        for (_, answer) in &mut self.answers {
+            // Nothing of it is saved up.
+            answer.credit = refilled(answer.credit, answer.rate, passed).min(0);
+        }
     }
+}
+
+/// What may leave after this time, where it was so much before.
+fn refilled(credit: i64, rate: u64, passed: Span) -> i64 {
+    let most = (rate / 4).max(PART_BYTES as u64).cast_signed();
+    let more = u128::from(rate) * u128::from(passed.0.cast_unsigned()) / 1_000_000_000;
+    (credit + i64::try_from(more).unwrap_or(most)).min(most)
 }
 
 impl Answer {
     /// Looks at a few messages more. Returns what is to be sent, what of it are messages, and whether that was all.
     fn go_on(&mut self, now: Time, logs: &mut impl Logs) -> (Option<Vec<u8>>, Traffic, bool) {
-        let Answer { number, log, up_to, work } = self;
+        let Answer { number, log, up_to, work, .. } = self;
         match work {
             Work::List { from, listing, filters } => {
                 let listing = listing.get_or_insert_with(|| {

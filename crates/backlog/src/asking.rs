@@ -262,6 +262,11 @@ impl Asking {
         self.origins.iter().map(|(site, origin)| view(site, origin)).collect()
     }
 
+    /// How many sites there are of which something may be asked.
+    pub fn sites(&self) -> usize {
+        self.origins.len()
+    }
+
     /// Somebody has set the clock: it is `by` further than it would be, or back.
     pub fn handle_clock_step(&mut self, by: Span) {
         self.clock.seen = self.clock.seen.moved(by);

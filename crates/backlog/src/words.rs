@@ -110,6 +110,8 @@ pub struct Ask {
     pub journal: u64,
     /// Which log of it.
     pub log: Box<str>,
+    /// Bytes in a second that may come at most; zero: as many as there are.
+    pub rate: u64,
     /// What is wanted.
     pub want: Want,
 }
@@ -298,7 +300,7 @@ impl Ask {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         encode(|to| {
-            to.u64(self.number)?.u64(self.journal)?.str(&self.log)?;
+            to.u64(self.number)?.u64(self.journal)?.str(&self.log)?.u64(self.rate)?;
             match &self.want {
                 Want::List { from, up_to, filters } => {
                     match from {
@@ -322,7 +324,7 @@ impl Ask {
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Read<Ask> {
         let from = &mut Decoder::new(bytes);
-        let (number, journal, log) = (from.u64()?, from.u64()?, text(from)?);
+        let (number, journal, log, rate) = (from.u64()?, from.u64()?, text(from)?, from.u64()?);
         let want = match from.u8()? {
             2 => Want::Give { after: from.u64()?, up_to: from.u64()?, missing: listed(from)? },
             kind @ 0..=1 => {
@@ -335,7 +337,7 @@ impl Ask {
             }
             _ => return Err(WordError::Unknown),
         };
-        Ok(Ask { number, journal, log, want })
+        Ok(Ask { number, journal, log, rate, want })
     }
 }
 

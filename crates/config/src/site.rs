@@ -53,6 +53,8 @@ pub struct JournalConfig {
     pub history: Span,
     /// Bytes in a second that are sent of what others missed.
     pub rate: u64,
+    /// Bytes in a second that may come of what was missed; zero: as many as others send.
+    pub takes: u64,
 }
 
 /// Segments that a journal has when it is full, where these are neither too short nor too long.
@@ -169,7 +171,8 @@ impl Understanding {
         let thin = self.thin(class);
         // Both brokers of the site may send at once, and what is live has something left.
         let brokers = self.names(&keys::BROKERS_CLIENTS).len().max(1) as u64;
-        let most = thin.map_or(u64::MAX, |thin| thin.bulk / 5 * 4 / brokers);
+        let backlog = thin.map(|thin| thin.bulk / 5 * 4);
+        let most = backlog.map_or(u64::MAX, |all| (all / brokers).max(1));
         Some(SiteConfig {
             name,
             thin,
@@ -188,6 +191,7 @@ impl Understanding {
                 bytes_max: self.get(&keys::SITE_JOURNAL_BYTES),
                 history: self.get(&keys::SITE_HISTORY),
                 rate: self.get(&keys::UPLINK_BACKLOG_RATE).min(most),
+                takes: backlog.unwrap_or(0),
             }),
             routers: self.names(&keys::ROUTERS_ADDRESS).into_iter().filter_map(router).collect(),
         })
@@ -220,6 +224,10 @@ impl Understanding {
             }
             return;
         };
+        if config.links.delay(site.link).is_none() {
+            // That is told by itself.
+            return;
+        }
         let (whole, bulk) = (Bandwidth(thin.bandwidth), Bandwidth(thin.bulk));
         if thin.bulk >= thin.bandwidth {
             let source = self.place_of(&keys::UPLINK_BULK_BANDWIDTH);

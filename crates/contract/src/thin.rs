@@ -40,12 +40,11 @@ impl TrafficClass {
         }
     }
 
-    /// The same where it is known which topic it is, at its site or below that at a router. What keepers of sites say to each other is short, comes once
-    /// in a second, and is worth nothing when it is late; what they send each other on demand is not short.
+    /// The same where it is known which topic it is, at its site or below that at a router. That a keeper of a site is there it says in a few bytes, twice
+    /// in a second, and that is worth nothing when it is late.
     pub fn of_topic(topic: &str, contract: &Contract) -> TrafficClass {
         let below = topic.split_once('/').map_or("", |(_, below)| below);
-        let keepers = [topic, below].into_iter().find_map(|topic| topic.strip_prefix("$keep/"));
-        match keepers.is_some_and(|rest| !rest.starts_with("part/")) {
+        match [topic, below].contains(&"$keep/beat") {
             true => TrafficClass::Promised,
             false => TrafficClass::of(contract),
         }
@@ -85,9 +84,13 @@ pub const PACKET_BYTES: u64 = 86;
 const PACKET_FILL: u64 = 1_200;
 /// What goes the other way for each message: TCP acknowledges it, and the next broker says that it has it.
 const ANSWER_BYTES: u64 = PACKET_BYTES + 40;
-/// What goes each way in any case, in a second: polls, comparisons of clocks, and what is wanted.
-const STANDING_RATE: u64 = 4_000;
-/// What may stand on the link of what is best effort: TCP sends two packets at once at the least where it is paced, and perhaps one again.
+/// What goes each way in any case, in a second: polls, comparisons of clocks, what is wanted, and beats of keepers of a few sites.
+const STANDING_RATE: u64 = 6_000;
+/// As much of that as may come at once.
+const STANDING_BURST: u64 = 1_000;
+/// What is around best effort, and its acknowledgements that go the other way, as a part of it.
+const BULK_AROUND: u64 = 10;
+/// What may stand on the link of best effort: TCP sends two packets at once at the least where it is paced, and perhaps one again.
 const BULK_BURST: u64 = 3 * (1_448 + PACKET_BYTES);
 /// A link that carries less is not worth a class of its own.
 pub const BANDWIDTH_MIN: u64 = 8_000;
@@ -131,6 +134,12 @@ impl Flow {
         }
     }
 
+    /// So many of it.
+    pub fn times(self, count: u32) -> Flow {
+        let count = u64::from(count);
+        Flow { burst: self.burst.saturating_mul(count), millis: self.millis.saturating_mul(count) }
+    }
+
     /// Without what was added before.
     pub fn minus(self, other: Flow) -> Flow {
         Flow {
@@ -150,6 +159,8 @@ impl Flow {
 pub enum Narrow {
     /// The contract does not say how long messages are.
     Size,
+    /// It has room, and its connection is not there yet.
+    Waits,
     /// All with contracts would need so many bytes in a second, and have so many.
     Rate {
         /// Needed.
@@ -172,6 +183,9 @@ impl fmt::Display for Narrow {
             Narrow::Size => f.write_str(
                 "the link to routers is thin, and the contract does not say how long messages are: state it (size = 100, --size 100)",
             ),
+            Narrow::Waits => f.write_str(
+                "it goes with best effort until the router is reached by the connection for what is promised; wait for that",
+            ),
             Narrow::Rate { needed, left } => write!(
                 f,
                 "the link to routers is too thin: messages with contracts would take {needed} bytes in a second of the {left} that uplink.bulk_bandwidth leaves \
@@ -189,7 +203,7 @@ impl fmt::Display for Narrow {
 impl ThinLink {
     /// Whether everything with a contract that goes one way has room: then nothing of it waits on the link for longer than `queueing`.
     pub fn carries(&self, flow: &Flow) -> Result<(), Narrow> {
-        let left = self.bandwidth.saturating_sub(self.bulk).saturating_sub(STANDING_RATE);
+        let left = self.left();
         if flow.rate() > left {
             return Err(Narrow::Rate { needed: flow.rate(), left });
         }
@@ -200,18 +214,24 @@ impl ThinLink {
         Ok(())
     }
 
+    /// What is left for contracts, in a second.
+    fn left(&self) -> u64 {
+        let bulk = self.bulk + self.bulk / BULK_AROUND;
+        self.bandwidth.saturating_sub(bulk).saturating_sub(STANDING_RATE)
+    }
+
     /// So many flows like this one alone have room one way.
     pub fn holds(&self, flow: &Flow) -> u64 {
-        let left = self.bandwidth.saturating_sub(self.bulk).saturating_sub(STANDING_RATE);
+        let left = self.left();
         let by_rate = left.saturating_mul(1_000).checked_div(flow.millis).unwrap_or(u64::MAX);
         let waiting = u128::from(self.queueing.as_nanos_u64()) * u128::from(self.bandwidth) / 1_000_000_000;
-        let waiting = u64::try_from(waiting).unwrap_or(u64::MAX).saturating_sub(BULK_BURST);
+        let waiting = u64::try_from(waiting).unwrap_or(u64::MAX).saturating_sub(BULK_BURST + STANDING_BURST);
         by_rate.min(waiting.checked_div(flow.burst).unwrap_or(u64::MAX))
     }
 
     /// How long the last waits if all come at once.
     pub fn waits(&self, flow: &Flow) -> Span {
-        let bytes = u128::from(flow.burst) + u128::from(BULK_BURST);
+        let bytes = u128::from(flow.burst) + u128::from(BULK_BURST + STANDING_BURST);
         let nanos = (bytes * 1_000_000_000).div_ceil(self.bandwidth.max(1).into());
         Span(i64::try_from(nanos).unwrap_or(i64::MAX))
     }
@@ -263,8 +283,8 @@ mod tests {
             let link = ThinLink { queueing: Span::FOREVER, ..thin(all.rate() + spare) };
             let foretold = link.waits(&all).0 as u64;
             prop_assert!(longest(link.bandwidth, comes) <= foretold);
-            let alone = (at_once + BULK_BURST) as f64 * 1e9 / link.bandwidth as f64;
-            let most = (at_once + streams.len() as u64 * 2_400 + BULK_BURST) as f64 * 1e9 / link.bandwidth as f64;
+            let alone = (at_once + BULK_BURST + STANDING_BURST) as f64 * 1e9 / link.bandwidth as f64;
+            let most = (at_once + streams.len() as u64 * 2_400 + BULK_BURST + STANDING_BURST) as f64 * 1e9 / link.bandwidth as f64;
             prop_assert!(alone <= foretold as f64 + 1.0 && foretold as f64 <= most * 1.01 + 1.0, "{alone} {foretold} {most}");
         }
     }
@@ -276,16 +296,16 @@ mod tests {
         assert_eq!((there.burst, there.rate()), (274, 2_740));
         assert_eq!((back.burst, back.rate()), (126, 1_260));
         let many = |count: u32| (0..count).fold(Flow::default(), |all, _| all.plus(there));
-        // Ten megabits: 62 500 bytes may wait, of which best effort may have 4 602.
-        let wide = thin(1_250_000);
-        assert_eq!(wide.carries(&many(211)), Ok(()));
-        assert!(matches!(wide.carries(&many(212)), Err(Narrow::Queueing { .. })));
-        let patient = ThinLink { queueing: Span::secs(1), ..wide };
-        assert!(matches!(patient.carries(&many(240)), Err(Narrow::Rate { needed: 657_600, left: 621_000 })));
+        // Ten megabits: 62 500 bytes may wait, of which best effort may have 4 602, and what goes in any case 1 000.
+        let wide = ThinLink { bulk: 125_000, ..thin(1_250_000) };
+        assert_eq!(wide.carries(&many(207)), Ok(()));
+        assert!(matches!(wide.carries(&many(208)), Err(Narrow::Queueing { .. })));
+        let patient = ThinLink { queueing: Span::secs(1), ..thin(1_250_000) };
+        assert!(matches!(patient.carries(&many(240)), Err(Narrow::Rate { needed: 657_600, left: 556_500 })));
         assert_eq!(many(3).minus(there), many(2));
-        assert_eq!((wide.holds(&there), patient.holds(&there)), (211, 226));
-        assert_eq!(patient.carries(&many(226)), Ok(()));
-        assert!(patient.carries(&many(227)).is_err());
+        assert_eq!((wide.holds(&there), patient.holds(&there)), (207, 203));
+        assert_eq!(patient.carries(&many(203)), Ok(()));
+        assert!(patient.carries(&many(204)).is_err());
     }
 
     #[test]
@@ -299,7 +319,8 @@ mod tests {
         let beat = Contract::unstated();
         for (topic, class) in [
             ("$keep/beat", TrafficClass::Promised),
-            ("north/$keep/ask/south", TrafficClass::Promised),
+            ("north/$keep/beat", TrafficClass::Promised),
+            ("north/$keep/ask/south", TrafficClass::Bulk),
             ("north/$keep/part/south", TrafficClass::Bulk),
             ("$keep/part/south", TrafficClass::Bulk),
             ("north/plant/$keep/beat", TrafficClass::Bulk),

@@ -248,6 +248,15 @@ impl Endpoint {
         usize::from(self.settings.brokers).min(BROKERS_MAX)
     }
 
+    /// Brokers and it send each other no more than so many bytes in a second from now on.
+    pub fn pace(&mut self, rate: u64, out: &mut impl Outputs) {
+        self.settings.pace = Some(rate);
+        for link in self.brokers.iter().take(BROKERS_MAX).filter_map(BrokerLink::up) {
+            out.pace(link, rate);
+            out.send(link, &Frame::Pace { rate });
+        }
+    }
+
     /// The number by which the driver is told to dial a broker in order to get through it to the primary.
     pub fn way(broker: PeerIndex) -> PeerIndex {
         PeerIndex(broker.0 + BROKERS_MAX as u8)
@@ -886,6 +895,11 @@ impl Endpoint {
             return out.send(link, &Frame::ClockRequest { sent: now, known: None });
         }
         self.brokers[index].greeted(now, link, hello);
+        if let Some(rate) = self.settings.pace.filter(|_| index < BROKERS_MAX) {
+            // The way through a broker is as fast as the link to that.
+            out.pace(link, rate);
+            out.send(link, &Frame::Pace { rate });
+        }
         self.catch_up[index] = 0;
         let succession = self.succession;
         self.elect(now, out);
@@ -975,10 +989,6 @@ impl Endpoint {
     /// which this broker could not take note before.
     fn ask_again(&mut self, broker: usize, out: &mut impl Outputs) {
         let Some(link) = self.brokers[broker].up() else { return };
-        if let Some(rate) = self.settings.pace {
-            out.pace(link, rate);
-            out.send(link, &Frame::Pace { rate });
-        }
         if self.settings.crosses {
             out.send(link, &Frame::AskInterest { topics: self.settings.hears_topics });
         }

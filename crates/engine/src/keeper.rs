@@ -55,6 +55,8 @@ pub struct KeeperSettings {
     pub history: Span,
     /// Bytes in a second that leave as backlog at most.
     pub rate: u64,
+    /// Bytes in a second that may come as backlog at most; zero: as many as others send.
+    pub takes: u64,
     /// The number of the journal if it has none yet: no other has it.
     pub identity: u64,
 }
@@ -73,6 +75,7 @@ impl KeeperSettings {
             want: vec!["#".parse().expect("invariant: a filter")],
             history: Span::ZERO,
             rate: 1 << 20,
+            takes: 0,
             identity: incarnation,
         }
     }
@@ -416,9 +419,15 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         net: &mut N,
         act: impl FnOnce(&mut Asking, &mut Doing<'_, F, N>),
     ) {
-        let Keeper { asking, journal, keeping, tap, talking, handing, .. } = self;
+        let Keeper { asking, journal, keeping, tap, talking, handing, settings, .. } = self;
         let mut heard = Heard::default();
-        act(asking, &mut Doing { now, journal, keeping, tap, talking, handing, net, heard: &mut heard });
+        // All sites share what may come.
+        let rate = settings.takes / (asking.sites() as u64).max(1);
+        let rate = if settings.takes == 0 { 0 } else { rate.max(1) };
+        act(
+            asking,
+            &mut Doing { now, rate, journal, keeping, tap, talking, handing, net, heard: &mut heard },
+        );
     }
 
     /// Does what is due ten times in a second.

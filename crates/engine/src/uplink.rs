@@ -593,7 +593,9 @@ impl<R: UplinkReporter> Uplink<R> {
             }
             (Event::Ended { stream }, Which::Tap) => self.end_outward(stream, net),
             (Event::Ended { stream }, Which::Router(router)) => self.end_inward(router, stream, net),
-            (Event::Left { why }, Which::Router(router)) => {
+            // Best effort on a thin link waits, and is dropped: that is what it is for.
+            (Event::Short { .. }, Which::Router(router)) if class_at(router) == TrafficClass::Bulk => {}
+            (Event::Left { why } | Event::Short { why }, Which::Router(router)) => {
                 let bulk = class_at(router) == TrafficClass::Bulk;
                 let Some(router) = self.routers.get_mut(router) else { return };
                 if router.why != why {
@@ -602,7 +604,7 @@ impl<R: UplinkReporter> Uplink<R> {
                     self.reporter.report(&UplinkNews::Unreached { router, bulk, why });
                 }
             }
-            (Event::Left { why }, Which::Home | Which::Tap) => {
+            (Event::Left { why } | Event::Short { why }, Which::Home | Which::Tap) => {
                 if self.why != why {
                     self.why = why;
                     self.reporter.report(&UplinkNews::Homeless { why: &self.why });
@@ -627,6 +629,7 @@ impl<R: UplinkReporter> Uplink<R> {
                     self.carries = carries;
                     self.reporter.report(&UplinkNews::Carries(carries));
                     if carries {
+                        self.share_pace(net);
                         self.wish_at_routers(net);
                         let reigns = |coordinator: &mut Coordinator| coordinator.begin(now, reign.epoch);
                         self.coordinator.iter_mut().for_each(reigns);

@@ -135,6 +135,41 @@ fn what_leaves_and_has_no_room_is_not_promised_until_it_has() {
     assert_eq!(missed.collect::<Vec<_>>(), [0_usize; 0], "moving loses nothing");
 }
 
+/// A stream that had no room moves to the other connection while seconds of best effort wait on the first.
+#[test]
+fn what_moves_while_best_effort_waits_loses_nothing() {
+    let mut sites = Sites::new([Some(ThinLink { queueing: Span::millis(30), ..THIN }), None]);
+    let publisher = sites.publisher;
+    let file = sites.world.advertise(publisher, "file", bulk());
+    let topics: Vec<u32> =
+        (0..12).map(|number| sites.world.advertise(publisher, &format!("t/{number}"), timely())).collect();
+    sites.world.run_for(Span::millis(500));
+    let mut without = 0;
+    for round in 0..160 {
+        // As many go as had no room, first of all those that had some.
+        if round == 60 {
+            without = sites.unpromised(NORTH).len();
+            assert!((1..11).contains(&without), "{without}");
+            topics[..without].iter().for_each(|topic| sites.world.withdraw(publisher, *topic));
+        }
+        topics[without..].iter().for_each(|topic| _ = sites.world.publish(publisher, *topic, b"1").unwrap());
+        if round < 120 {
+            (0..6).for_each(|_| _ = sites.world.publish(publisher, file, &[7; 1_000]).unwrap());
+        }
+        sites.world.run_for(Span::millis(50));
+    }
+    sites.world.run_for(Span::secs(4));
+    assert_eq!(sites.unpromised(NORTH), Vec::<String>::new());
+    for number in without..12 {
+        let topic = format!("t/{number}");
+        let seen = &sites.world.seen(sites.subscriber).messages;
+        let mut numbers: Vec<u64> =
+            seen.iter().filter(|message| message.0 == topic).map(|message| message.1).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..160).collect::<Vec<_>>(), "{topic}");
+    }
+}
+
 /// What comes is sent by routers, which know nothing of that: where it has no room, nothing of it is promised.
 #[test]
 fn where_what_comes_has_no_room_nothing_of_it_is_promised() {
@@ -154,4 +189,30 @@ fn where_what_comes_has_no_room_nothing_of_it_is_promised() {
     let link = sites.world.uplinks[2].view().link.unwrap();
     assert!(link.narrow.unwrap().contains("too thin"));
     assert_eq!(sites.world.seen(sites.subscriber).messages.len(), 60);
+}
+
+/// A site that is told of its link's bandwidth, or of none any more, and comes back while routers still know its former sessions.
+#[test]
+fn a_link_may_become_thin_and_wide_again() {
+    let mut sites = Sites::new([None; 2]);
+    let publisher = sites.publisher;
+    let urgent = sites.world.advertise(publisher, "urgent", timely());
+    let file = sites.world.advertise(publisher, "file", bulk());
+    for (round, thin) in [None, Some(THIN), None, Some(THIN)].into_iter().enumerate() {
+        for uplink in 0..4 {
+            sites.world.retune(uplink, |told| told.thin = thin);
+            sites.world.kill_uplink(uplink);
+            sites.world.start_uplink(uplink);
+        }
+        sites.world.run_for(Span::secs(3));
+        for _ in 0..20 {
+            [urgent, file].iter().for_each(|topic| _ = sites.world.publish(publisher, *topic, b"1").unwrap());
+            sites.world.run_for(Span::millis(50));
+        }
+        sites.world.run_for(Span::secs(1));
+        let views: Vec<_> = sites.world.uplinks.iter().map(engine::Uplink::view).collect();
+        assert!(views.iter().all(|view| view.unwished.is_empty()), "{thin:?}: {views:#?}");
+        let came = [sites.took("urgent").len(), sites.took("file").len()];
+        assert_eq!(came, [20 * (round + 1); 2], "{thin:?}");
+    }
 }

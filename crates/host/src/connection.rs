@@ -43,6 +43,8 @@ pub(crate) struct Connection {
     pub(crate) sent: u64,
     /// Most that one system call sends, and that the kernel keeps which the other end is not ready for.
     most: usize,
+    /// Bytes in a second that leave at most, where that is asked for.
+    paced: Option<u64>,
 }
 
 /// When what a connection has to send leaves, among all that leaves in one turn.
@@ -87,6 +89,7 @@ impl Connection {
             prompt: false,
             sent: 0,
             most: SEND_BYTES,
+            paced: None,
         }
     }
 
@@ -97,7 +100,9 @@ impl Connection {
 
     /// The kernel should keep no more than so much that the other end is not ready for, in bounds.
     pub(crate) fn hold_back(&mut self, bytes: usize) {
-        self.most = bytes.clamp(UNSENT_BYTES_MIN, SEND_BYTES);
+        let paced = self.paced.map_or(SEND_BYTES as u64, |rate| rate / PACED_BUFFERS);
+        let most = SEND_BYTES.min(usize::try_from(paced).unwrap_or(SEND_BYTES)).max(UNSENT_BYTES_MIN);
+        self.most = bytes.clamp(UNSENT_BYTES_MIN, most);
         limit_unsent_to(&self.socket, self.most);
     }
 
@@ -110,8 +115,10 @@ impl Connection {
     /// The kernel is to send no more than so many bytes in a second, evenly, and to keep little that it has not sent.
     pub(crate) fn pace(&mut self, rate: u64) {
         let rate = rate.max(PACE_MIN);
-        self.hold_back(usize::try_from(rate / PACED_BUFFERS).unwrap_or(usize::MAX));
-        set_pacing_rate(&self.socket, rate);
+        if self.paced.replace(rate) != Some(rate) {
+            self.hold_back(SEND_BYTES);
+            set_pacing_rate(&self.socket, rate);
+        }
     }
 
     /// Bytes that the other end is known to have.

@@ -138,7 +138,7 @@ fn topic(config: &Config, site: &SiteConfig, family: &TopicFamily) -> CrossingTo
     let room = thin.map(|thin| if contract.size == 0 { 0 } else { thin.holds(&flow) });
     let narrow = thin.and_then(|thin| match contract.size {
         0 => Some(Narrow::Size),
-        _ => thin.carries(&flow).err(),
+        _ => thin.carries(&flow.times(family.streams)).err(),
     });
     let refusal = refusal.or_else(|| narrow.map(|narrow| narrow.to_string()));
     CrossingTopic {
@@ -207,10 +207,10 @@ mod tests {
             )
         };
         let sized = answer(&topic("size = 100\n"));
-        // 9375 bytes may wait, 4602 of them best effort; a message has 274, and those of 7 ms come together.
+        // 9375 bytes may wait, 5602 of them best effort and polls; a message has 274, and those of 7 ms come together.
         assert_eq!(
             (sized.topics[0].streams_at_most, sized.kept),
-            (Some(16), true),
+            (Some(12), true),
             "{}",
             sized.topics[0].reason
         );

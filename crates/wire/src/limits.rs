@@ -27,6 +27,6 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 /// The most streams that a broker may be told to carry: whoever numbers streams uses numbers below it.
 pub const STREAMS_MAX: usize = 4_000_000;
 
-/// What the name of a site's client at a router ends with where it is for what has no deadline. A client there without it is called `@` and
+/// What the name of a site's client at a router ends with where it is for best effort alone. A client there without it is called `@` and
 /// the site.
 pub const SITE_BULK: &str = "/bulk";

@@ -155,7 +155,7 @@ impl Origin {
         *number += 1;
         let from = place.map_or(From::Younger(history), From::After);
         let want = Want::List { from, up_to: end, filters: filters.to_vec() };
-        hands.ask(site, &Ask { number: *number, journal, log: log.clone(), want });
+        hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: 0, want });
         let (stage, tries, moved, is_partial) = (Stage::List, 0, None, false);
         self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved, is_partial });
     }
@@ -237,7 +237,7 @@ impl Origin {
         (pass.number, pass.heard, *index) = (number, now, 0);
         let missing = missing.iter().map(|(name, ranges)| (name.clone(), ranges.iter().collect())).collect();
         let want = Want::Give { after: *after, up_to: *up_to, missing };
-        hands.ask(site, &Ask { number, journal: pass.journal, log: pass.log.clone(), want });
+        hands.ask(site, &Ask { number, journal: pass.journal, log: pass.log.clone(), rate: 0, want });
     }
 
     /// Messages have come: those that were asked for are handed on. Returns what the other keeper is to be told, and whether the rest is to be asked

@@ -178,6 +178,11 @@ impl Broker {
         // It was refused, or has ended, or the client says what it likes.
         let Some(index) = link.stream(number) else { return };
         link.bind(number, NO_STREAM);
+        let moved = |source: LinkId| source != from;
+        if self.flow.store.table.stream(index).and_then(|stream| stream.record.source).is_some_and(moved) {
+            // It goes on by another link, by which its publisher has registered it since.
+            return;
+        }
         self.spend(self.flow.store.links.len() / LINKS_PER_UNIT);
         self.retire(now, index, out);
     }

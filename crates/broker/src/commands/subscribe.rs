@@ -110,7 +110,13 @@ impl Broker {
             return invariant!("who sends a frame has a link", Ok(()));
         };
         let (client, incarnation) = (link.name.clone(), link.incarnation);
-        let index = self.take_session(now, &client, incarnation, Some(from), out)?;
+        let mut index = self.take_session(now, &client, incarnation, Some(from), out)?;
+        let outlived = |session: &Session| session.class != needs.class && session.is_left();
+        if self.flow.store.sessions.get(index).is_some_and(outlived) {
+            // It has come back for messages of another class, and has topics that are not of it.
+            self.end_session(now, index, out);
+            index = self.take_session(now, &client, incarnation, Some(from), out)?;
+        }
         let limit = filters_of(&client, &self.settings.limits);
         let tree_bytes = self.flow.store.sessions.tree_bytes();
         // A number that has meant another filter until now gives that up.

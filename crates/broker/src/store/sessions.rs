@@ -160,6 +160,11 @@ impl Session {
         self.filters.values_mut().for_each(|wanted| wanted.uses = 0);
     }
 
+    /// Whether it has filters, and its subscriber calls none of them by a number: it has not asked for any since it came back.
+    pub(crate) fn is_left(&self) -> bool {
+        !self.filters.is_empty() && self.filters.values().all(|wanted| wanted.uses == 0)
+    }
+
     /// Whether any of its subscriber's numbers means this filter.
     pub(crate) fn calls(&self, filter: &TopicFilter) -> bool {
         self.filters.get(filter).is_some_and(|wanted| wanted.uses > 0)

@@ -125,6 +125,10 @@ pub(crate) enum Event {
     Left {
         why: String,
     },
+    /// Messages were dropped, since this end took them too slowly.
+    Short {
+        why: String,
+    },
 }
 
 /// What an endpoint has heard.
@@ -221,7 +225,7 @@ impl<N: Effects> Outputs for Through<'_, N> {
     }
 
     fn fell_short(&mut self, _broker: PeerIndex, shortfall: &Shortfall) {
-        self.heard.events.push(Event::Left { why: shortfall.to_string() });
+        self.heard.events.push(Event::Short { why: shortfall.to_string() });
     }
 
     fn retired(&mut self, stream: u32) {

@@ -200,10 +200,15 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) {
         let account = self.routers.get(router).and_then(|router| router.end.endpoint.stream(stream));
-        let Some(now) = account.map(|account| account.crossing) else { return };
+        let Some((now, terms)) = account.map(|account| (account.crossing, *account.contract)) else { return };
         let Some(published) = self.inward.published.get_mut(key) else { return };
         published.before = now;
         let publication = published.publication;
+        if now.age > published.share.age && published.share.has_room() {
+            self.room.receive_no_more(&published.share);
+            published.share = self.room.receive(&terms, now.age);
+            // The room is looked at with the next stream, or the next one that is told of.
+        }
         if let Some(crossing) = self.crossing_in(router, stream, &key.0) {
             self.with_end(Which::Home, net, |home, out| home.endpoint.carry_by(publication, crossing, out));
         }
@@ -223,7 +228,6 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
         let (terms, age) = (*account.contract, account.crossing.age);
-        let share = self.make_room(&terms, age, net);
         let crossing = self.crossing_in(router, message.stream, &key.0)?;
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
         let (incarnation, before) = (account.incarnation, account.crossing);
@@ -242,12 +246,13 @@ impl<R: UplinkReporter> Uplink<R> {
         };
         match self.with_end(Which::Home, net, |home, out| home.endpoint.carry(&carried, out))? {
             Ok(publication) => {
+                let share = self.room.receive(&terms, age);
                 self.inward.published.insert(key, Published { incarnation, publication, before, share });
+                self.look_at_room(net);
                 Some(publication)
             }
             Err(why) => {
                 self.refuse(Which::Home, topic, &why.to_string());
-                self.give_room_back(&share, net);
                 None
             }
         }

@@ -5,7 +5,7 @@ use super::room::Share;
 use super::routers::class_at;
 use super::ways::Next;
 use super::{Router, Uplink, UplinkReporter, Which, may_cross, within};
-use contract::{Contract, Crossing, Mutant, Narrow, Span, TopicFilter, TrafficClass};
+use contract::{Contract, Crossing, LinkClass, Mutant, Narrow, Span, TopicFilter, TrafficClass};
 use endpoint::Carried;
 use std::collections::BTreeMap;
 use wire::Effects;
@@ -195,7 +195,10 @@ impl<R: UplinkReporter> Uplink<R> {
     /// The same for one stream: home has said something else of it.
     fn follow_way_out<N: Effects>(&mut self, stream: u32, net: &mut N) {
         if let Some(mut sending) = self.outward.streams.remove(&stream) {
+            self.look_for_room(stream, &mut sending);
             self.tell_way_out(stream, &mut sending, net);
+            // It may have to go by the other connection.
+            self.wants_anew.at_home |= sending.share.narrow.is_some();
             self.outward.streams.insert(stream, sending);
         }
     }
@@ -212,6 +215,9 @@ impl<R: UplinkReporter> Uplink<R> {
         let onward = self.routers.get(router).map_or(Span::ZERO, |router| router.wishes.way_of(topic));
         let which = Which::Router(router);
         let retain = terms.retain.max(self.settings.retain);
+        let by_bulk = self.settings.thin.is_some() && class_at(router) == TrafficClass::Bulk;
+        let waits = by_bulk && TrafficClass::promises(&terms);
+        let narrow = narrow.or(waits.then_some(Narrow::Waits));
         self.crossing_to(
             before,
             &Next { which, router, topic, deadline: terms.deadline, retain, onward, narrow },
@@ -234,7 +240,8 @@ impl<R: UplinkReporter> Uplink<R> {
         let account = self.tap.endpoint.stream(stream)?;
         let site = &self.settings.site;
         let publisher = format!("{}@{site}", account.publisher);
-        let contract = Contract { link: self.settings.link, confirm: false, ..*account.contract };
+        // Whoever subscribes at a router says itself how far away it is.
+        let contract = Contract { link: LinkClass::EDGE, confirm: false, ..*account.contract };
         let carried = Carried {
             topic: &topic,
             publisher: &publisher,
@@ -307,11 +314,12 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// Takes room on a thin link for a stream that has none, and finds out by which connection it goes.
     fn look_for_room(&mut self, stream: u32, sending: &mut Sending) {
-        if sending.share.has_room() {
-            return;
-        }
         let Some(account) = self.tap.endpoint.stream(stream) else { return };
         let age = account.crossing.age + self.settings.near;
+        if sending.share.has_room() && age <= sending.share.age {
+            return;
+        }
+        self.room.send_no_more(&sending.share);
         let share = self.room.send(account.contract, age);
         // The first reason stays, or it would be told anew with each stream that comes.
         let first = sending.share.narrow;
@@ -350,14 +358,18 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// Forgets streams that may leave and that nobody carries.
     fn forget_uncarried(&mut self) {
-        let room = &mut self.room;
+        let (room, mut freed) = (&mut self.room, false);
         self.outward.streams.retain(|_, sending| {
             let stays = sending.there.is_some() || !sending.leaves;
             if !stays {
                 room.send_no_more(&sending.share);
+                freed |= sending.share.has_room();
             }
             stays
         });
+        // What had no room may have some now.
+        let waits = |sending: &Sending| sending.share.narrow.is_some_and(|narrow| narrow != Narrow::Size);
+        self.wants_anew.at_home |= freed && self.outward.streams.values().any(waits);
     }
 
     /// A stream does not go to a router any more.

@@ -23,6 +23,8 @@ pub(super) struct Room {
 pub(super) struct Share {
     /// Its way, and back.
     pub(super) flows: [Flow; 2],
+    /// How old its messages are at most when they come here, as far as that is counted.
+    pub(super) age: Span,
     /// Why it has no room.
     pub(super) narrow: Option<Narrow>,
 }
@@ -58,7 +60,7 @@ impl Room {
             return Share { narrow: Some(narrow), ..Share::default() };
         }
         (self.out, self.into) = (out, into);
-        Share { flows: [there, back], narrow: None }
+        Share { flows: [there, back], age, narrow: None }
     }
 
     /// It does not leave any more.
@@ -68,17 +70,17 @@ impl Room {
     }
 
     /// A stream comes.
-    fn receive(&mut self, contract: &Contract, age: Span) -> Share {
+    pub(super) fn receive(&mut self, contract: &Contract, age: Span) -> Share {
         if self.link.is_none() || TrafficClass::of(contract) == TrafficClass::Bulk {
             return Share::default();
         }
         let [there, back] = Flow::of_stream(contract, age);
         (self.into, self.out) = (self.into.plus(there), self.out.plus(back));
-        Share { flows: [there, back], narrow: None }
+        Share { flows: [there, back], age, narrow: None }
     }
 
     /// It does not come any more.
-    fn receive_no_more(&mut self, share: &Share) {
+    pub(super) fn receive_no_more(&mut self, share: &Share) {
         let [there, back] = share.flows;
         (self.into, self.out) = (self.into.minus(there), self.out.minus(back));
     }
@@ -132,20 +134,14 @@ pub struct WayView {
 }
 
 impl<R: UplinkReporter> Uplink<R> {
-    /// A stream comes by the link from now on.
-    pub(super) fn make_room<N: Effects>(&mut self, contract: &Contract, age: Span, net: &mut N) -> Share {
-        let share = self.room.receive(contract, age);
-        self.look_at_room(net);
-        share
-    }
-
-    /// It does not any more.
+    /// A stream does not come by the link any more.
     pub(super) fn give_room_back<N: Effects>(&mut self, share: &Share, net: &mut N) {
         self.room.receive_no_more(share);
         self.look_at_room(net);
     }
 
-    fn look_at_room<N: Effects>(&mut self, net: &mut N) {
+    /// What comes has room, or has none any more.
+    pub(super) fn look_at_room<N: Effects>(&mut self, net: &mut N) {
         if self.room.look() {
             self.follow_all_ways_in(net);
         }

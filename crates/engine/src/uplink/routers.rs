@@ -70,7 +70,6 @@ impl Router {
         let mut end = Settings { brokers, ..settings.router.clone() };
         if class == Some(TrafficClass::Bulk) {
             end.name.push_str(SITE_BULK);
-            end.pace = settings.thin.map(|thin| thin.bulk);
             // What waits longer is worth less than what comes then.
             let waits = settings.thin.map_or(usize::MAX, |thin| (BULK_WAITS * thin.bulk) as usize);
             end.limits.backlog_bytes = end.limits.backlog_bytes.min(waits.max(BULK_BYTES_MIN));
@@ -130,6 +129,18 @@ impl<R: UplinkReporter> Uplink<R> {
         }))
     }
 
+    /// Best effort has its part of a thin link with all routers together.
+    pub(super) fn share_pace<N: Effects>(&mut self, net: &mut N) {
+        let Some(thin) = self.settings.thin else { return };
+        let places: Vec<usize> = (0..self.routers.len())
+            .filter(|place| class_at(*place) == TrafficClass::Bulk && !self.routers[*place].is_vacant())
+            .collect();
+        let rate = thin.bulk / (places.len() as u64).max(1);
+        for place in places {
+            self.with_end(Which::Router(place), net, |end, out| end.endpoint.pace(rate, out));
+        }
+    }
+
     /// Links to a router by this number; it has so many brokers, which can be dialed by now.
     pub fn link<N: Effects>(&mut self, now: Time, router: usize, name: &str, brokers: u8, net: &mut N) {
         let connections = Router::of(name, brokers, &self.settings, now);
@@ -139,6 +150,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 *place = anew;
             }
         }
+        self.share_pace(net);
         self.wish_at_routers(net);
     }
 
@@ -201,6 +213,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.vacate(now, place, net);
             }
         }
+        self.share_pace(net);
     }
 
     fn vacate<N: Effects>(&mut self, now: Time, place: usize, net: &mut N) {

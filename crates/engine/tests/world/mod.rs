@@ -404,6 +404,11 @@ impl World {
         network::end_all(self, broker);
     }
 
+    /// An uplink is configured otherwise when it begins anew.
+    pub fn retune(&mut self, uplink: usize, tune: impl FnOnce(&mut UplinkSettings)) {
+        tune(&mut self.joining[uplink]);
+    }
+
     /// An uplink's process begins anew. What it has told stays.
     pub fn start_uplink(&mut self, uplink: usize) {
         let host = self.host(Who::Uplink(uplink));

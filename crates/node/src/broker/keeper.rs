@@ -81,7 +81,7 @@ fn settings(config: &Config, site: &SiteConfig, like: &JournalConfig, at_home: &
         |topic: &config::TopicFamily| KeptTopics { filter: topic.rule.filter.clone(), keep: topic.keep };
     settings.keep = config.topics.iter().map(kept).collect();
     settings.want = site.want.clone();
-    (settings.history, settings.rate) = (like.history, like.rate);
+    (settings.history, settings.rate, settings.takes) = (like.history, like.rate, like.takes);
     settings.identity = random_number();
     settings
 }

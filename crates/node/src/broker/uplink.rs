@@ -9,6 +9,7 @@ use crate::Trouble;
 use crate::log::Lines;
 use crate::users::read_password;
 use config::{BrokerAddress, Config, Login, SiteConfig};
+use contract::Span;
 use engine::{
     CoordinationView, LinkView, Node, RouterView, Traffic, Uplink, UplinkNews, UplinkReporter,
     UplinkSettings, UplinkView, WayView,
@@ -26,6 +27,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::PeerIndex;
 
+/// Between two attempts to reach a router through a proxy.
+const PROXY_RETRY: Span = Span::millis(500);
 /// Handshakes with routers that are made at once.
 const HANDSHAKES: usize = 16;
 
@@ -315,6 +318,10 @@ fn settings(config: &Config, site: &SiteConfig, at_home: &AtHome) -> Result<Upli
     (settings.link, settings.retain, settings.thin) = (site.link, site.retain, site.thin);
     [settings.near, settings.far] = config.ways(site);
     settings.proxied = site.proxy.is_some();
+    if settings.proxied {
+        // One that refuses may lock who asks it too often.
+        settings.router.retry = PROXY_RETRY;
+    }
     settings.coordinated = config
         .coordination
         .as_ref()
