@@ -63,7 +63,7 @@ impl Logs for Few {
 
 fuzz_target!(|steps: Vec<(u8, Vec<u8>)>| {
     let mut now = Time(1_000_000_000);
-    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: now }, now);
+    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: now, takes: 0 }, now);
     let mut answering = Answering::new(1 << 20);
     let mut doing = Doing::default();
     asking.want(now, vec!["a/#".parse().expect("a filter")], true);

@@ -16,7 +16,7 @@ use crate::seen::Seen;
 use crate::words::{FILTERS_BYTES_MAX, FILTERS_MAX, LOGS_MAX};
 use crate::{Ask, Beat, Item, Part, Progress, StreamName, Traffic};
 use contract::{Mutant, Span, Time, TopicFilter};
-use pass::Pass;
+use pass::{Pass, Wish};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How a site asks.
@@ -26,6 +26,8 @@ pub struct AskingSettings {
     pub history: Span,
     /// When this process began: questions are numbered from there on.
     pub began: Time,
+    /// Bytes in a second that may come of what was missed, from all sites together; zero: as many as they send.
+    pub takes: u64,
 }
 
 /// A place in a log elsewhere: everything up to it has been handed on.
@@ -262,11 +264,6 @@ impl Asking {
         self.origins.iter().map(|(site, origin)| view(site, origin)).collect()
     }
 
-    /// How many sites there are of which something may be asked.
-    pub fn sites(&self) -> usize {
-        self.origins.len()
-    }
-
     /// Somebody has set the clock: it is `by` further than it would be, or back.
     pub fn handle_clock_step(&mut self, by: Span) {
         self.clock.seen = self.clock.seen.moved(by);
@@ -379,6 +376,7 @@ impl Asking {
         if self.acts.is_none() {
             return;
         }
+        let rate = self.rate();
         let Some(origin) = self.origins.get_mut(site) else { return };
         match part {
             Part::List { number, after, up_to, streams } => {
@@ -386,7 +384,7 @@ impl Asking {
                 let is_wanted = |topic: &str| wanted.iter().any(|filter| filter.matches(topic));
                 if origin.take_list(steady, *number, (*after, *up_to), streams, &is_wanted) {
                     self.number += 1;
-                    origin.ask_for_rest(steady, self.number, site, hands);
+                    origin.ask_for_rest(steady, self.number, (site, rate), hands);
                 } else {
                     self.tell_place(steady, site);
                     self.go_on_with(steady, site, hands);
@@ -397,7 +395,7 @@ impl Asking {
                 let (told, asks_again) = origin.take_items(now, steady, site, items, shift, hands);
                 if asks_again {
                     self.number += 1;
-                    origin.ask_for_rest(steady, self.number, site, hands);
+                    origin.ask_for_rest(steady, self.number, (site, rate), hands);
                 }
                 if let Some(told) = told {
                     self.telling.push_back((steady + leaving(), told));
@@ -412,9 +410,9 @@ impl Asking {
         if self.listens(now) || self.wanted.is_empty() {
             return;
         }
-        let filters = self.filters();
+        let wish = Wish { filters: &self.filters(), history: self.settings.history, rate: self.rate() };
         if let Some(origin) = self.origins.get_mut(site).filter(|origin| origin.has_ended_pass()) {
-            origin.go_on(now, &mut self.number, (site, &filters, self.settings.history), hands);
+            origin.go_on(now, &mut self.number, (site, &wish), hands);
         }
     }
 
@@ -453,9 +451,18 @@ impl Asking {
             }
             return;
         }
-        let filters = self.filters();
+        let wish = Wish { filters: &self.filters(), history: self.settings.history, rate: self.rate() };
         for (site, origin) in &mut self.origins {
-            origin.go_on(steady, &mut self.number, (site, &filters, self.settings.history), hands);
+            origin.go_on(steady, &mut self.number, (site, &wish), hands);
+        }
+    }
+
+    /// Bytes in a second that each site may send: all of them share what may come. Who sends knows nothing of the link of who receives, and
+    /// what is dropped before that would be asked for again without end.
+    fn rate(&self) -> u64 {
+        match self.settings.takes {
+            0 => 0,
+            takes => (takes / (self.origins.len() as u64).max(1)).max(1),
         }
     }
 

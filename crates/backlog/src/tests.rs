@@ -4,7 +4,7 @@
 
 use crate::{
     Answering, Ask, Asking, AskingSettings, Beat, Handed, HandedOn, Hands, Item, Kept, LogEnd, Logs, Looked,
-    Part, Place, Progress,
+    Part, Place, Progress, Want,
 };
 use contract::{Mutant, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -122,6 +122,8 @@ struct World {
     random: fastrand::Rng,
     journals: Vec<Journal>,
     keepers: Vec<Keeper>,
+    /// Bytes in a second that the receiving site takes: in an eighth of these worlds less than journals send.
+    takes: u64,
     acting: usize,
     way_is_up: bool,
     /// One message in so many is lost by itself.
@@ -165,6 +167,7 @@ impl World {
             random: fastrand::Rng::with_seed(seed),
             journals: vec![journal(11), journal(22)],
             keepers: Vec::new(),
+            takes: if seed % 8 == 7 { 100_000 } else { 0 },
             acting: 0,
             way_is_up: true,
             losses: 0,
@@ -192,7 +195,7 @@ impl World {
     }
 
     fn keeper(&self, places: BTreeMap<(u64, String), u64>) -> Keeper {
-        let settings = AskingSettings { history: Span::ZERO, began: self.now };
+        let settings = AskingSettings { history: Span::ZERO, began: self.now, takes: self.takes };
         let mut asking = Asking::new(settings, self.now);
         for ((journal, log), position) in &places {
             let (journal, position) = (*journal, *position);
@@ -542,7 +545,7 @@ fn every_mutant_is_noticed() {
 #[test]
 fn what_another_site_says_may_be_anything() {
     let mut random = fastrand::Rng::with_seed(seeds(1).start);
-    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: Time(1) }, Time(1));
+    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: Time(1), takes: 0 }, Time(1));
     asking.want(Time(1), wanted(), true);
     let mut did = Did::default();
     asking.act(Time(1), true, &mut did);
@@ -576,7 +579,7 @@ fn what_another_site_says_may_be_anything() {
 /// A journal alone with a keeper elsewhere, until nothing more is asked for. What was handed on.
 fn converse(items: Vec<(Message, Time)>, live: impl Fn(&Message) -> bool, seconds: u64) -> Vec<Message> {
     let (answering, mut now) = (Answering::new(1 << 30), Time(1_000_000_000_000));
-    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: now }, now);
+    let mut asking = Asking::new(AskingSettings { history: Span::ZERO, began: now, takes: 0 }, now);
     asking.restore(&Place { origin: "north", journal: 1, log: LOG, position: 0 });
     asking.want(now, wanted(), true);
     let mut did = Did::default();
@@ -615,6 +618,41 @@ fn converse(items: Vec<(Message, Time)>, live: impl Fn(&Message) -> bool, second
     }
     assert_eq!(did.places.last().map(|place| place.2), Some(end));
     did.handed.into_iter().map(|(message, ..)| message).collect()
+}
+
+/// Who asks says how much may come in a second; a journal that may send more does not.
+#[test]
+fn no_more_comes_than_who_asks_can_take() {
+    const TAKES: u64 = 20_000;
+    let message = |number: u64| Message { topic: "plant/1/x".to_owned(), life: 1, seq: number };
+    let items: Vec<_> = (0..4_000).map(|number| (message(number), Time(1_000_000_000_000))).collect();
+    let mut sent = [0, TAKES].map(|rate| {
+        let (mut answering, mut now) = (Answering::new(1 << 20), Time(1_000_000_000_000));
+        let mut journal = Journal {
+            number: 1,
+            items: items.clone(),
+            ends: VecDeque::new(),
+            answering: answering.clone(),
+            up: true,
+        };
+        let missing = vec![(crate::StreamName::new("plant/1/x", "plc", 1), vec![(0, 3_999)])];
+        let want = Want::Give { after: 0, up_to: 4_000, missing };
+        answering.hear("south", Ask { number: 1, journal: 1, log: LOG.into(), rate, want });
+        let mut sent = 0;
+        for _ in 0..30 {
+            now = now + Span::millis(100);
+            answering.work(now, &mut journal, &mut |_, bytes| {
+                sent += bytes.len() as u64;
+                true
+            });
+        }
+        sent
+    });
+    sent.sort_unstable();
+    let [within, all] = sent;
+    // A part that has begun is sent.
+    assert!(within <= 3 * TAKES + (32 << 10) && within * 2 > 3 * TAKES, "{within} in 3 s");
+    assert!(all > 2 * within, "{all}");
 }
 
 #[test]

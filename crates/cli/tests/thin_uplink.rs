@@ -59,7 +59,7 @@ struct Plant {
     south: String,
 }
 
-/// More of the configuration of the site behind the link.
+/// Starts all of it. `uplink`: what the site behind the link says of that.
 fn start(link: &Link, uplink: &str) -> Plant {
     let [router, north, south, pairs @ ..] = free_ports::<6>();
     let folder = Folder::new();
@@ -124,13 +124,9 @@ fn run(link: &Link, uplink: &str) -> [Duration; 2] {
     let there = link.on_the_far_side(move || {
         let client = Client::builder().patience(support::WATCHDOG).connect(&address).unwrap();
         let inward = hear(&client, "south", began);
-        // Both sites know what the other one wants.
-        std::thread::sleep(Duration::from_secs(1));
         publish(&client, "north", began, LASTS);
-        std::thread::sleep(Duration::from_secs(3));
         inward
     });
-    std::thread::sleep(Duration::from_secs(1));
     publish(&here, "south", began, LASTS);
     let inward = there.join().unwrap();
     let mut medians = [Duration::ZERO; 2];

@@ -100,7 +100,7 @@ impl Endpoint {
         publication.next_seq = publication.next_seq.max(seq.saturating_add(1));
         publication.retention.keep(seq, created, payload);
         let Some((broker, link)) = primary.filter(|_| !publication.held) else { return Ok(()) };
-        if out.backlog(link) > self.settings.limits.backlog_bytes {
+        if out.backlog(link) > self.settings.backlog_bytes() {
             return Err(PublishError::Overloaded);
         }
         let resends = publication.resent != self.succession;

@@ -248,7 +248,8 @@ impl Endpoint {
         usize::from(self.settings.brokers).min(BROKERS_MAX)
     }
 
-    /// Brokers and it send each other no more than so many bytes in a second from now on.
+    /// Brokers and it send each other no more than so many bytes in a second from now on; of what it publishes no more waits than leaves in
+    /// three seconds.
     pub fn pace(&mut self, rate: u64, out: &mut impl Outputs) {
         self.settings.pace = Some(rate);
         for link in self.brokers.iter().take(BROKERS_MAX).filter_map(BrokerLink::up) {
@@ -365,7 +366,7 @@ impl Endpoint {
             PublicationState::Refused(text, _) => return Err(PublishError::Refused(text.clone())),
         }
         if let Some((broker, link)) = primary {
-            if out.backlog(link) > self.settings.limits.backlog_bytes {
+            if out.backlog(link) > self.settings.backlog_bytes() {
                 return Err(PublishError::Overloaded);
             }
             publication.bring_up_to_date(number, broker, link, (Some(self.succession), Span::ZERO), out);

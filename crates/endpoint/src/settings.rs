@@ -7,6 +7,11 @@ use wire::limits::STREAMS_MAX;
 /// Most brokers that a client may have: each has two bits of sixteen, one of them for the way through it.
 pub const BROKERS_MAX: usize = 8;
 
+/// Messages may wait for a paced link for so many seconds.
+const PACED_WAITS: u64 = 3;
+/// So many bytes of them may wait in any case.
+const PACED_BYTES_MIN: usize = 64 << 10;
+
 /// The limits of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -106,6 +111,13 @@ impl Settings {
             translates: false,
             limits: Limits::default(),
         }
+    }
+
+    /// Bytes that may wait for the primary. What waits longer for a paced link is worth less than what comes then.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        let paced = |rate: u64| usize::try_from(PACED_WAITS.saturating_mul(rate)).unwrap_or(usize::MAX);
+        let waits = self.pace.map_or(usize::MAX, |rate| paced(rate).max(PACED_BYTES_MIN));
+        self.limits.backlog_bytes.min(waits)
     }
 
     /// How long a missing message is waited for.

@@ -204,7 +204,8 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
     /// A keeper that has just started, with a journal that was opened.
     pub fn new(settings: KeeperSettings, mut journal: Journal<F>, now: Time, reporter: R) -> Keeper<F, R> {
         let mut keeping = Keeping::new(&mut journal, &settings);
-        let mut asking = Asking::new(AskingSettings { history: settings.history, began: now }, now);
+        let mut asking =
+            Asking::new(AskingSettings { history: settings.history, began: now, takes: settings.takes }, now);
         keeping.restore(&journal, &mut asking);
         let mut tap = Endpoint::new(settings.tap.clone(), now);
         let talking = Talking::new(Endpoint::new(settings.talk.clone(), now));
@@ -419,15 +420,9 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         net: &mut N,
         act: impl FnOnce(&mut Asking, &mut Doing<'_, F, N>),
     ) {
-        let Keeper { asking, journal, keeping, tap, talking, handing, settings, .. } = self;
+        let Keeper { asking, journal, keeping, tap, talking, handing, .. } = self;
         let mut heard = Heard::default();
-        // All sites share what may come.
-        let rate = settings.takes / (asking.sites() as u64).max(1);
-        let rate = if settings.takes == 0 { 0 } else { rate.max(1) };
-        act(
-            asking,
-            &mut Doing { now, rate, journal, keeping, tap, talking, handing, net, heard: &mut heard },
-        );
+        act(asking, &mut Doing { now, journal, keeping, tap, talking, handing, net, heard: &mut heard });
     }
 
     /// Does what is due ten times in a second.

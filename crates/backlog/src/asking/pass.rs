@@ -50,6 +50,15 @@ const PATIENCE: Span = Span::secs(6);
 /// So often, before another log has its turn.
 const TRIES: u32 = 3;
 
+/// What is wanted of every site.
+pub(super) struct Wish<'a> {
+    pub(super) filters: &'a [Box<str>],
+    /// Of a log that is met for the first time.
+    pub(super) history: Span,
+    /// Bytes in a second that a site may send; zero: as many as it does.
+    pub(super) rate: u64,
+}
+
 impl Origin {
     /// A place never goes back.
     pub(super) fn move_place(&mut self, journal: u64, log: &str, position: u64) {
@@ -122,7 +131,7 @@ impl Origin {
         &mut self,
         now: Span,
         number: &mut u64,
-        (site, filters, history): (&str, &[Box<str>], Span),
+        (site, wish): (&str, &Wish<'_>),
         hands: &mut impl Hands,
     ) {
         if let Some(pass) = &mut self.pass {
@@ -132,7 +141,7 @@ impl Origin {
             pass.tries += 1;
             if matches!(pass.stage, Stage::Give { .. }) && pass.tries <= TRIES {
                 *number += 1;
-                return self.ask_for_rest(now, *number, site, hands);
+                return self.ask_for_rest(now, *number, (site, wish.rate), hands);
             }
             if !matches!(pass.stage, Stage::Ended) {
                 let (journal, log) = (pass.journal, pass.log.clone());
@@ -153,9 +162,9 @@ impl Origin {
         let Some(Log { journal, log, end, place, .. }) = next else { return };
         let log: Box<str> = log.into();
         *number += 1;
-        let from = place.map_or(From::Younger(history), From::After);
-        let want = Want::List { from, up_to: end, filters: filters.to_vec() };
-        hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: 0, want });
+        let from = place.map_or(From::Younger(wish.history), From::After);
+        let want = Want::List { from, up_to: end, filters: wish.filters.to_vec() };
+        hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: wish.rate, want });
         let (stage, tries, moved, is_partial) = (Stage::List, 0, None, false);
         self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved, is_partial });
     }
@@ -231,13 +240,19 @@ impl Origin {
     }
 
     /// Asks for what is still missing.
-    pub(super) fn ask_for_rest(&mut self, now: Span, number: u64, site: &str, hands: &mut impl Hands) {
+    pub(super) fn ask_for_rest(
+        &mut self,
+        now: Span,
+        number: u64,
+        (site, rate): (&str, u64),
+        hands: &mut impl Hands,
+    ) {
         let Some(pass) = &mut self.pass else { return };
         let Stage::Give { after, up_to, missing, index } = &mut pass.stage else { return };
         (pass.number, pass.heard, *index) = (number, now, 0);
         let missing = missing.iter().map(|(name, ranges)| (name.clone(), ranges.iter().collect())).collect();
         let want = Want::Give { after: *after, up_to: *up_to, missing };
-        hands.ask(site, &Ask { number, journal: pass.journal, log: pass.log.clone(), rate: 0, want });
+        hands.ask(site, &Ask { number, journal: pass.journal, log: pass.log.clone(), rate, want });
     }
 
     /// Messages have come: those that were asked for are handed on. Returns what the other keeper is to be told, and whether the rest is to be asked

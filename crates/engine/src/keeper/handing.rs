@@ -55,8 +55,6 @@ impl HandingOn {
 /// The asking side's hands.
 pub(super) struct Doing<'a, F: Files, N> {
     pub(super) now: Time,
-    /// Bytes in a second that each site may send; zero: as many as it has.
-    pub(super) rate: u64,
     pub(super) journal: &'a mut Journal<F>,
     pub(super) keeping: &'a mut Keeping,
     pub(super) tap: &'a mut Endpoint,
@@ -106,7 +104,6 @@ impl<F: Files, N: Effects> Doing<'_, F, N> {
 
 impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
     fn ask(&mut self, origin: &str, ask: &Ask) {
-        let ask = Ask { rate: self.rate, ..ask.clone() };
         self.talking.say(self.now, &ask_for(origin), &ask.encode(), self.net);
     }
 

@@ -18,11 +18,6 @@ const VACANT_FOR: Span = Span::secs(10);
 const TOO_MANY_ROUTERS: &str =
     "this site is linked to as many routers as it may be: its topics do not cross by this one";
 
-/// Best effort may wait for a thin link for so many seconds; what comes above that is dropped, and counted.
-const BULK_WAITS: u64 = 3;
-/// So many bytes of it may wait in any case.
-const BULK_BYTES_MIN: usize = 64 << 10;
-
 /// Places that a router has.
 pub(super) const CLASSES: usize = 2;
 
@@ -70,9 +65,6 @@ impl Router {
         let mut end = Settings { brokers, ..settings.router.clone() };
         if class == Some(TrafficClass::Bulk) {
             end.name.push_str(SITE_BULK);
-            // What waits longer is worth less than what comes then.
-            let waits = settings.thin.map_or(usize::MAX, |thin| (BULK_WAITS * thin.bulk) as usize);
-            end.limits.backlog_bytes = end.limits.backlog_bytes.min(waits.max(BULK_BYTES_MIN));
         }
         let end = End::new(end, Some(settings.link), class, now);
         Router {
@@ -92,7 +84,7 @@ impl Router {
     }
 
     /// A place for one.
-    pub(super) fn vacant(settings: &UplinkSettings, now: Time) -> Router {
+    fn vacant(settings: &UplinkSettings, now: Time) -> Router {
         Router { vacant_since: now, ..Router::new("", 0, None, settings, now) }
     }
 

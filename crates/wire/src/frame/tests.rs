@@ -54,6 +54,30 @@ fn round_trip(frame: Frame<'_>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Who writes a client of their own goes by the manual.
+#[test]
+fn the_manual_says_how_long_the_fixed_parts_of_frames_are() {
+    let manual = include_str!("../../../../docs/protocol.md");
+    for (name, bytes) in [
+        ("Register", size_of::<RegisterHead>()),
+        ("Carry", size_of::<CarryHead>()),
+        ("Verdict", size_of::<VerdictHead>()),
+        ("Announce", size_of::<AnnounceHead>()),
+        ("Subscribe", size_of::<SubscribeHead>()),
+        ("Subscribed", size_of::<SubscribedHead>()),
+        ("Interest", size_of::<InterestHead>()),
+        ("Pace", size_of::<U64>()),
+        ("Shortfall", size_of::<ShortfallHead>()),
+        ("Received", size_of::<ReceivedHead>()),
+        ("Trouble", size_of::<TroubleHead>()),
+        ("ClockRequest", size_of::<ClockRequestHead>()),
+        ("ClockReply", size_of::<ClockReplyHead>()),
+    ] {
+        let row = manual.lines().find(|line| line.contains(&format!(" | {name} | "))).unwrap_or_default();
+        assert!(row.contains(&format!("| [{bytes}] ")), "{name} has {bytes}: {row}");
+    }
+}
+
 proptest! {
     #[test]
     fn hello_and_reign_round_trip(
