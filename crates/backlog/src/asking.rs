@@ -16,7 +16,7 @@ use crate::seen::Seen;
 use crate::words::{FILTERS_BYTES_MAX, FILTERS_MAX, LOGS_MAX};
 use crate::{Ask, Beat, Item, Part, Progress, StreamName, Traffic};
 use contract::{Mutant, Span, Time, TopicFilter};
-use pass::{Pass, Wish};
+use pass::{Arrival, Pass, Wish};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How a site asks.
@@ -146,11 +146,17 @@ struct Steady {
 }
 
 impl Steady {
+    /// What comes live within this time may not have come to everybody.
+    fn doubt(&mut self, left: Span) {
+        self.doubts_until = self.doubts_until.max(self.now + left.min(DOUBTING[1]));
+    }
+
     fn look(&mut self, now: Time) -> Span {
         let passed = now.since(self.seen);
         (self.seen, self.now) = (now, self.now + passed.clamp(Span::ZERO, LOOK_MAX));
         if passed >= STANDSTILL {
-            (self.stood_still, self.doubts_until) = (true, self.now + DOUBTING[1]);
+            self.stood_still = true;
+            self.doubt(DOUBTING[1]);
         }
         self.now
     }
@@ -193,6 +199,7 @@ struct Origin {
     sources: BTreeMap<u64, Source>,
     places: BTreeMap<(u64, Box<str>), u64>,
     pass: Option<Pass>,
+    unsettled: Option<Unsettled>,
     came: Traffic,
     gone: u64,
 }
@@ -204,6 +211,20 @@ struct Numbered {
     next: u64,
     /// When there was one.
     at: Span,
+    /// Whoever died may have used more of these numbers, for other messages: the next one begins anew.
+    is_over: bool,
+}
+
+/// A log from which messages were handed on, of which the other keeper does not know yet which they are. Each log has its own order, and the same messages
+/// are to have the same numbers if it goes on.
+#[derive(Clone, Debug)]
+struct Unsettled {
+    journal: u64,
+    log: Box<str>,
+    /// Until when. For ever: the other keeper has said so, and the log has not been gone over since.
+    until: Span,
+    /// How often it was asked then without an answer.
+    tries: u32,
 }
 
 /// A journal of a site.
@@ -279,6 +300,9 @@ impl Asking {
         if !ended.is_empty() && self.rested.is_none_or(|at| now - at >= RESTING_AGAIN) {
             (self.rested, self.gone) = (Some(now), BTreeSet::new());
         }
+        if !ended.is_empty() && !Mutant::PassOverAway.is_on() {
+            self.origins.values_mut().for_each(Origin::want_less);
+        }
         self.gone.extend(ended.into_iter().take(GONE_MAX).map(Box::from));
         self.gone.retain(|gone| !texts.contains(&**gone));
         if !self.wanted.is_empty() || !filters.is_empty() {
@@ -296,7 +320,7 @@ impl Asking {
         self.acts = acts.then_some(now);
         self.greeted = None;
         self.informed = acts;
-        self.origins.values_mut().for_each(|origin| origin.pass = None);
+        self.origins.values_mut().for_each(|origin| origin.begin_anew());
         if !acts {
             // The other one goes on at once.
             self.tell_what_left(Span::FOREVER, hands);
@@ -391,8 +415,8 @@ impl Asking {
                 }
             }
             Part::Items(items) => {
-                let shift = created.since(items.sent);
-                let (told, asks_again) = origin.take_items(now, steady, site, items, shift, hands);
+                let arrival = Arrival { now, steady, shift: created.since(items.sent), wanted: &self.wanted };
+                let (told, asks_again) = origin.take_items(site, items, &arrival, hands);
                 if asks_again {
                     self.number += 1;
                     origin.ask_for_rest(steady, self.number, (site, rate), hands);

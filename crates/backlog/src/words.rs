@@ -171,6 +171,17 @@ pub struct Items<'a> {
 pub enum Progress {
     /// It has begun, and knows nothing.
     Hello,
+    /// The site stood still a moment ago: for so long still, what comes live counts as missed.
+    Doubts(Span),
+    /// From now on messages of this log are handed on: whoever goes on begins with it, so that each has the same number again.
+    HandsOn {
+        /// The site of the log.
+        origin: Box<str>,
+        /// Its journal.
+        journal: u64,
+        /// And the log.
+        log: Box<str>,
+    },
     /// What has come of another site, and been handed on.
     Had {
         /// That site.
@@ -416,9 +427,20 @@ impl Progress {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         encode(|to| {
-            let Progress::Had { origin, streams, places, all } = self else {
-                to.null()?;
-                return Ok(());
+            let (origin, streams, places, all) = match self {
+                Progress::Hello => {
+                    to.null()?;
+                    return Ok(());
+                }
+                Progress::Doubts(left) => {
+                    to.bool(true)?.i64(left.0)?;
+                    return Ok(());
+                }
+                Progress::HandsOn { origin, journal, log } => {
+                    to.u64(*journal)?.str(origin)?.str(log)?;
+                    return Ok(());
+                }
+                Progress::Had { origin, streams, places, all } => (origin, streams, places, all),
             };
             to.str(origin)?.array(streams.len() as u64)?;
             for told in streams {
@@ -440,6 +462,14 @@ impl Progress {
         let from = &mut Decoder::new(bytes);
         if from.datatype()? == Type::Null {
             return Ok(Progress::Hello);
+        }
+        if from.datatype()? == Type::Bool {
+            from.bool()?;
+            return Ok(Progress::Doubts(Span(from.i64()?)));
+        }
+        if from.datatype()? != Type::String {
+            let journal = from.u64()?;
+            return Ok(Progress::HandsOn { journal, origin: text(from)?, log: text(from)? });
         }
         let origin = text(from)?;
         let (count_of, mut left) = (count(from, STREAMS_MAX, "streams")?, 64 * RANGES_MAX);

@@ -212,6 +212,12 @@ pub enum Mutant {
     TrustLive,
     /// Places move as soon as nobody wants anything.
     RestAtOnce,
+    /// What is under way when somebody goes is judged as if he did not come back.
+    PassOverAway,
+    /// Who goes on after a crash begins with whatever log it likes.
+    AnyLogFirst,
+    /// A keeper that begins is not told that its site has just stood still.
+    TellNoDoubts,
 }
 
 #[cfg(feature = "mutants")]

@@ -1,6 +1,6 @@
 //! What two keepers of a site tell each other: who stands by knows what has been handed on, and goes on with it.
 
-use super::{Asking, GREETING, Hands, Numbered, Place};
+use super::{Asking, GREETING, Hands, Numbered, Place, Unsettled};
 use crate::words::{LOGS_MAX, STREAMS_MAX};
 use crate::{Progress, StreamName, Told};
 use contract::{Mutant, Span, Time};
@@ -12,11 +12,26 @@ impl Asking {
     /// The other keeper of the site says something.
     pub fn hear_progress(&mut self, now: Time, progress: Progress, hands: &mut impl Hands) {
         let steady = self.clock.look(now);
-        let Progress::Had { origin: site, streams, places, all } = progress else {
-            if self.acts.is_some() {
-                self.tell_everything(hands);
+        let (site, streams, places, all) = match progress {
+            Progress::Hello => {
+                if self.acts.is_some() {
+                    self.tell_everything(hands);
+                }
+                return;
             }
-            return;
+            Progress::Doubts(left) => {
+                self.lately.clear();
+                self.clock.doubt(left);
+                return;
+            }
+            Progress::HandsOn { origin, journal, log } => {
+                let acts = self.acts.is_some();
+                if let Some(origin) = self.origin(&origin).filter(|_| !acts && !Mutant::AnyLogFirst.is_on()) {
+                    origin.unsettled = Some(Unsettled { journal, log, until: Span::FOREVER, tries: 0 });
+                }
+                return;
+            }
+            Progress::Had { origin, streams, places, all } => (origin, streams, places, all),
         };
         self.informed |= all;
         if site.is_empty() {
@@ -29,13 +44,14 @@ impl Asking {
                 origin.seen.insert(steady, (&topic, &publisher, life), range);
             }
             if numbered.0 > 0 && numbered.1 < u64::MAX && !Mutant::NumberAnew.is_on() {
-                let none = Numbered { life: 0, next: 0, at: steady };
+                let none = Numbered { life: 0, next: 0, at: steady, is_over: false };
                 let known = origin.numbered.entry((topic, publisher)).or_insert(none);
                 let (life, next) = (known.life, known.next).max(numbered);
-                *known = Numbered { life, next, at: steady };
+                *known = Numbered { life, next, at: steady, is_over: false };
             }
         }
         for (journal, log, position) in places {
+            origin.settle(journal, &log);
             origin.move_place(journal, &log, position);
             hands.remember(&Place { origin: &site, journal, log: &log, position });
         }
@@ -64,6 +80,10 @@ impl Asking {
     /// Tells the other keeper all that is known.
     fn tell_everything(&self, hands: &mut impl Hands) {
         let mut left = true;
+        let doubts = self.clock.doubts_until - self.clock.now;
+        if doubts > Span::ZERO && !Mutant::TellNoDoubts.is_on() {
+            left &= hands.tell(&Progress::Doubts(doubts));
+        }
         for (site, origin) in &self.origins {
             let had = |origin: &str, streams, places| Progress::Had {
                 origin: origin.into(),
@@ -82,6 +102,12 @@ impl Asking {
                 }
             }
             left &= hands.tell(&had(site, streams, Vec::new()));
+            if let Some(Unsettled { journal, log, until, .. }) = &origin.unsettled
+                && self.clock.now < *until
+            {
+                let (origin, journal, log) = (site.clone(), *journal, log.clone());
+                left &= hands.tell(&Progress::HandsOn { origin, journal, log });
+            }
             let places: Vec<_> =
                 origin.places.iter().map(|((journal, log), at)| (*journal, log.clone(), *at)).collect();
             for some in places.chunks(LOGS_MAX) {

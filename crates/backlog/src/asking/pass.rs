@@ -1,10 +1,12 @@
 //! One pass over a part of a log elsewhere: a list of what is there, then what is missing of it.
 
-use super::{EVERY, Handed, HandedOn, Hands, LISTENING, Numbered, Origin, SILENCE, Source};
+use super::{
+    EVERY, Handed, HandedOn, Hands, LISTENING, Numbered, Origin, SILENCE, Source, Unsettled, leaving,
+};
 use crate::ranges::Ranges;
 use crate::words::{LOGS_MAX, RANGES_MAX};
 use crate::{Ask, From, Item, Items, Listed, Progress, StreamName, Told, Want};
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, Time, TopicFilter};
 use std::collections::BTreeMap;
 
 /// What is being asked for.
@@ -20,7 +22,7 @@ pub(super) struct Pass {
     tries: u32,
     /// A place that moved and has not been told.
     moved: Option<u64>,
-    /// More is missing than was asked for.
+    /// More is missing than was asked for, or is left out since nobody wants it for the moment: the place stays.
     is_partial: bool,
 }
 
@@ -49,6 +51,8 @@ const OPENING: u64 = (1 << OPENING_BITS) - 1;
 const PATIENCE: Span = Span::secs(6);
 /// So often, before another log has its turn.
 const TRIES: u32 = 3;
+/// So often before another log has its turn, where who died has handed on from this one.
+const INSISTING_MAX: u32 = 10;
 
 /// What is wanted of every site.
 pub(super) struct Wish<'a> {
@@ -59,7 +63,53 @@ pub(super) struct Wish<'a> {
     pub(super) rate: u64,
 }
 
+/// How messages come.
+pub(super) struct Arrival<'a> {
+    pub(super) now: Time,
+    pub(super) steady: Span,
+    /// The clock here is ahead by so much, and by the time under way.
+    pub(super) shift: Span,
+    /// What is wanted now.
+    pub(super) wanted: &'a [TopicFilter],
+}
+
+impl Arrival<'_> {
+    fn wants(&self, topic: &str) -> bool {
+        self.wanted.iter().any(|filter| filter.matches(topic))
+    }
+}
+
 impl Origin {
+    /// Who wanted something has gone, and is back soon, it may be: what is under way passes over nothing.
+    pub(super) fn want_less(&mut self) {
+        self.pass.iter_mut().for_each(|pass| pass.is_partial = true);
+    }
+
+    /// Who acts is another one.
+    pub(super) fn begin_anew(&mut self) {
+        self.pass = None;
+        let Some(Unsettled { journal, log, .. }) = &self.unsettled else { return };
+        let source = self.sources.get_mut(journal);
+        source.into_iter().for_each(|source| _ = (source.had.remove(log), source.given_up.remove(log)));
+    }
+
+    /// Everything that was handed on from this log is known to both keepers.
+    pub(super) fn settle(&mut self, journal: u64, log: &str) {
+        let is_that = |it: &mut Unsettled| it.journal == journal && *it.log == *log;
+        self.unsettled.take_if(is_that);
+    }
+
+    /// Whether this log is asked once more at once: numbers hang on it.
+    fn insists(&mut self, journal: u64, log: &str) -> bool {
+        let is_that =
+            |it: &&mut Unsettled| it.journal == journal && *it.log == *log && it.until == Span::FOREVER;
+        let unsettled = self.unsettled.as_mut().filter(is_that);
+        unsettled.is_some_and(|it| {
+            it.tries += 1;
+            it.tries < INSISTING_MAX
+        })
+    }
+
     /// A place never goes back.
     pub(super) fn move_place(&mut self, journal: u64, log: &str, position: u64) {
         let places = self.places.len();
@@ -145,11 +195,25 @@ impl Origin {
             }
             if !matches!(pass.stage, Stage::Ended) {
                 let (journal, log) = (pass.journal, pass.log.clone());
-                let source = self.sources.get_mut(&journal);
-                source.into_iter().for_each(|source| _ = source.given_up.insert(log.clone(), now));
+                if !self.insists(journal, &log) {
+                    let source = self.sources.get_mut(&journal);
+                    source.into_iter().for_each(|source| _ = source.given_up.insert(log.clone(), now));
+                }
             }
             self.pass = None;
         }
+        let Some(next) = self.next_log(now) else { return };
+        let (journal, log, end, place) = next;
+        *number += 1;
+        let from = place.map_or(From::Younger(wish.history), From::After);
+        let want = Want::List { from, up_to: end, filters: wish.filters.to_vec() };
+        hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: wish.rate, want });
+        let (stage, tries, moved, is_partial) = (Stage::List, 0, None, false);
+        self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved, is_partial });
+    }
+
+    /// The log whose turn it is: its journal, its name, its end, and how far it has been gone over.
+    fn next_log(&mut self, now: Span) -> Option<(u64, Box<str>, u64, Option<u64>)> {
         let due = |known: &Log<'_>| {
             let Log { source, log, end, place, .. } = *known;
             let lately = |at: &Span| now - *at < EVERY;
@@ -157,16 +221,25 @@ impl Origin {
                 source.had.get(log).is_some_and(lately) || source.given_up.get(log).is_some_and(lately);
             now - source.since >= LISTENING && !waits && place.is_none_or(|place| place < end)
         };
+        let unsettled = self.unsettled.as_ref();
+        let is_unsettled = |known: &Log<'_>| {
+            unsettled.is_some_and(|it| it.journal == known.journal && *it.log == *known.log)
+        };
         // Who has kept for longest has most, and gives it in order.
-        let next = self.logs().filter(due).min_by_key(|known| (known.source.began, !known.source.reigns));
-        let Some(Log { journal, log, end, place, .. }) = next else { return };
-        let log: Box<str> = log.into();
-        *number += 1;
-        let from = place.map_or(From::Younger(wish.history), From::After);
-        let want = Want::List { from, up_to: end, filters: wish.filters.to_vec() };
-        hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: wish.rate, want });
-        let (stage, tries, moved, is_partial) = (Stage::List, 0, None, false);
-        self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved, is_partial });
+        let first = |known: &Log<'_>| (!is_unsettled(known), known.source.began, !known.source.reigns);
+        let next = self.logs().filter(due).min_by_key(first)?;
+        let (is_other, next) =
+            (!is_unsettled(&next), (next.journal, Box::from(next.log), next.end, next.place));
+        if is_other && let Some(unsettled) = &self.unsettled {
+            if unsettled.until == Span::FOREVER {
+                // Whoever died has handed on from a log that is not there any more.
+                self.numbered.values_mut().for_each(|numbered| numbered.is_over = true);
+            } else if now < unsettled.until {
+                return None;
+            }
+            self.unsettled = None;
+        }
+        Some(next)
     }
 
     /// A list has come. Returns whether something of it is missing, which is to be asked for.
@@ -220,6 +293,9 @@ impl Origin {
         }
         pass.moved = Some(up_to);
         let (journal, log) = (pass.journal, pass.log.clone());
+        if self.unsettled.as_ref().is_some_and(|it| it.until == Span::FOREVER) {
+            self.settle(journal, &log);
+        }
         let place = self.places.get(&(journal, log.clone())).copied();
         self.move_place(journal, &log, up_to);
         if let Some(source) = self.sources.get_mut(&journal) {
@@ -259,14 +335,15 @@ impl Origin {
     /// for again.
     pub(super) fn take_items(
         &mut self,
-        now: Time,
-        steady: Span,
         site: &str,
         items: &Items<'_>,
-        shift: Span,
+        arrival: &Arrival<'_>,
         hands: &mut impl Hands,
     ) -> (Option<Progress>, bool) {
+        let steady = arrival.steady;
         let Some(pass) = &mut self.pass else { return (None, false) };
+        // What is asked for is wanted, unless somebody has gone since.
+        let asks_who_wants = pass.is_partial;
         let Stage::Give { after, up_to, missing, index } = &mut pass.stage else { return (None, false) };
         if pass.number != items.number || items.index < *index {
             return (None, false);
@@ -284,10 +361,11 @@ impl Origin {
             let is_missing = left.get(&name).is_some_and(|ranges| ranges.has(item.seq));
             // It may have come live meanwhile.
             let has_come = self.seen.has(item.topic, item.publisher, item.life, item.seq);
-            if !is_missing || has_come && !Mutant::HandAgain.is_on() {
+            let is_left_out = asks_who_wants && !arrival.wants(item.topic);
+            if !is_missing || is_left_out || has_come && !Mutant::HandAgain.is_on() {
                 continue;
             }
-            let Some(numbered) = self.hand_on((now, steady), site, (&item, shift), hands) else {
+            let Some(numbered) = self.hand_on(site, &item, arrival, hands) else {
                 has_room = false;
                 break;
             };
@@ -301,7 +379,9 @@ impl Origin {
             }
         }
         if has_room && (items.done || Mutant::EndAtFirst.is_on()) {
-            let gone = left.iter().map(|(name, ranges)| self.seen.lacking(name, ranges.iter()).numbers());
+            // What nobody wants for the moment is there.
+            let looked_for = left.iter().filter(|(name, _)| !asks_who_wants || arrival.wants(&name.topic));
+            let gone = looked_for.map(|(name, ranges)| self.seen.lacking(name, ranges.iter()).numbers());
             self.gone = gone.fold(self.gone, u64::saturating_add);
             self.end_pass(steady, after, up_to);
         } else if let Some(Pass { stage: Stage::Give { missing, index, .. }, .. }) = &mut self.pass {
@@ -320,22 +400,42 @@ impl Origin {
         (says.then(|| Progress::Had { origin: site.into(), streams, places, all: false }), false)
     }
 
+    /// Something is handed on from the log of the pass: the other keeper is told, if it does not know.
+    fn tell_log(&mut self, now: Span, site: &str, hands: &mut impl Hands) {
+        let Some(Pass { journal, log, .. }) = &self.pass else { return };
+        let until = now + leaving();
+        if let Some(known) = &mut self.unsettled
+            && known.journal == *journal
+            && known.log == *log
+            && known.until != Span::FOREVER
+        {
+            known.until = until;
+            return;
+        }
+        let (origin, journal, log) = (site.into(), *journal, log.clone());
+        self.unsettled = Some(Unsettled { journal, log: log.clone(), until, tries: 0 });
+        hands.tell(&Progress::HandsOn { origin, journal, log });
+    }
+
     /// Hands a message on, or passes it over where that cannot be. Returns how its stream is numbered then, life and next number; `None`: there is
     /// no room now.
     fn hand_on(
         &mut self,
-        (now, steady): (Time, Span),
         site: &str,
-        (item, shift): (&Item<'_>, Span),
+        item: &Item<'_>,
+        &Arrival { now, steady, shift, .. }: &Arrival<'_>,
         hands: &mut impl Hands,
     ) -> Option<(u64, u64)> {
-        let numbered = self.numbered.entry((item.topic.into(), item.publisher.into()));
-        let numbered = numbered.or_insert_with(|| {
+        self.tell_log(steady, site, hands);
+        let none = Numbered { life: 0, next: 0, at: steady, is_over: true };
+        let numbered = self.numbered.entry((item.topic.into(), item.publisher.into())).or_insert(none);
+        if numbered.is_over {
             // Who goes on has to number in the same life, also what has not left.
             let stream = StreamName::new(item.topic, item.publisher, item.life);
-            hands.tell(&begins(site, stream, now));
-            Numbered { life: now.0, next: 0, at: steady }
-        });
+            let life = now.0.max(numbered.life + 1);
+            hands.tell(&begins(site, stream, life));
+            *numbered = Numbered { life, next: 0, at: steady, is_over: false };
+        }
         let (created, life, seq) = (item.created + shift, numbered.life, numbered.next);
         let next = match hands.hand_on(&HandedOn { origin: site, item: *item, created, life, seq }) {
             Handed::NoRoom => return None,
@@ -355,8 +455,8 @@ impl Origin {
     }
 }
 
-/// What is told when what was missed of a stream is numbered for the first time.
-fn begins(site: &str, stream: StreamName, now: Time) -> Progress {
-    let streams = vec![Told { stream, had: Vec::new(), numbered: (now.0, 0) }];
+/// What is told when what was missed of a stream is numbered for the first time in this life.
+fn begins(site: &str, stream: StreamName, life: u64) -> Progress {
+    let streams = vec![Told { stream, had: Vec::new(), numbered: (life, 0) }];
     Progress::Had { origin: site.into(), streams, places: Vec::new(), all: false }
 }
