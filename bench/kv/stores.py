@@ -120,7 +120,7 @@ class Wire:
     def __init__(self, plan):
         self.prefix = f"vb{os.getpid() % 10000}-"
         fault = ["--fault", plan["fault"]] if plan["fault"] in WIRE_FAULTS else []
-        words = ["bench/kv/wire.py", "--prefix", self.prefix, "--hosts", str(plan["nodes"]), *fault]
+        words = ["bench/rooms/wire.py", "--prefix", self.prefix, "--hosts", str(plan["nodes"]), *fault]
         self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.child.stdout.readline() != "ready\n":
             raise RuntimeError("the wire does not start")
