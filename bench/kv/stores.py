@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
+from bench.rooms.hosts import Hosts
 from bench.rooms.options import program
 from bench.rooms.processes import free_ports, scheduled
 
@@ -51,7 +52,8 @@ class Store:
 
     def __init__(self, plan):
         self.plan, self.count = plan, plan["nodes"]
-        self.wire = Wire(plan) if plan["network"] else None
+        fault = plan["fault"] if plan["fault"] in WIRE_FAULTS else None
+        self.wire = Hosts(plan["nodes"], fault) if plan["network"] else None
         # In memory: what etcd syncs to disk would be the disk's time.
         self.folder = tempfile.mkdtemp(prefix="verge-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.path = lambda file: os.path.join(self.folder, file)
@@ -112,29 +114,6 @@ class Store:
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.wire:
             self.wire.end()
-
-
-class Wire:
-    """Hosts on links of their own (wire.py)."""
-
-    def __init__(self, plan):
-        self.prefix = f"vb{os.getpid() % 10000}-"
-        fault = ["--fault", plan["fault"]] if plan["fault"] in WIRE_FAULTS else []
-        words = ["bench/rooms/wire.py", "--prefix", self.prefix, "--hosts", str(plan["nodes"]), *fault]
-        self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.child.stdout.readline() != "ready\n":
-            raise RuntimeError("the wire does not start")
-
-    def inside(self, node):
-        return ["ip", "netns", "exec", f"{self.prefix}{node}"]
-
-    def address(self, node):
-        return f"10.77.0.{node + 1}"
-
-    def end(self):
-        self.child.stdin.close()
-        self.child.wait()
-        self.child.stdout.close()
 
 
 class Verge(Store):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A switch in user space with links of a stated speed and delay, for kernels without netem: each of COUNT hosts is a network namespace with
-one link (10.77.0.1 and so on); 10.77.0.254 is this side, without delay. Says `ready`, and lives until its input ends. From SIGUSR1 on,
-`--fault` befalls what the last host sends: `late` for LATE_MS each frame, `lossy` with LOST of them, `corrupt` with CORRUPT of those with
-data, such that no checksum of TCP notices.
+one link (10.77.0.1 and so on); 10.77.0.254 is this side, without delay. Says `ready`, and lives until its input ends. Lines of it are commands:
+`cut HOST`, `heal HOST`, and `bytes HOST`, which is answered with how many that host has sent. From SIGUSR1 on, `--fault` befalls what the last
+host sends: `late` for LATE_MS each frame, `lossy` with LOST of them, `corrupt` with CORRUPT of those with data, such that no checksum of TCP
+notices.
 
 A frame leaves when the link of its sender, and then that of its receiver, has carried what came before it, and arrives a delay later that
 is drawn anew for each, but not before what the same host has sent to the same one."""
@@ -69,6 +70,7 @@ class Link:
         # When what came last arrives, by sender.
         self.last = [0.0] * (hosts + 1)
         self.waiting, self.bytes = collections.deque(), 0
+        self.cut, self.sent = False, 0
 
 
 class Wire:
@@ -89,6 +91,9 @@ class Wire:
                 frame = os.read(link.file, FRAME_MAX)
             except BlockingIOError:
                 return
+            if link.cut:
+                continue
+            link.sent += len(frame) + OVERHEAD_BYTES
             late = 0.0
             if self.faulty and source == self.plan.hosts - 1:
                 fault = self.plan.fault
@@ -109,7 +114,7 @@ class Wire:
 
     def give(self, source, target, frame, takes, late):
         sender, link = self.links[source], self.links[target]
-        if link.bytes + len(frame) > QUEUE_BYTES:
+        if link.cut or link.bytes + len(frame) > QUEUE_BYTES:
             return
         link.carried_until = max(sender.sent_until, link.carried_until) + takes
         delay = 0.0 if sender.own or link.own else self.random.uniform(self.least, self.most) + late
@@ -147,6 +152,13 @@ class Wire:
                 next_at = min(next_at or link.waiting[0][0], link.waiting[0][0])
         return next_at
 
+    def obey(self, command, host):
+        link = self.links[int(host)]
+        if command == "bytes":
+            print(link.sent, flush=True)
+        else:
+            link.cut = command == "cut"
+
     def run(self):
         files = {link.file: number for number, link in enumerate(self.links)}
         while True:
@@ -156,8 +168,11 @@ class Wire:
             now = time.monotonic()
             for file in ready:
                 if file == 0:
-                    if not os.read(0, 1):
+                    told = os.read(0, 4096)
+                    if not told:
                         return
+                    for line in told.decode().splitlines():
+                        self.obey(*line.split())
                 else:
                     self.take(now, files[file])
 

@@ -28,6 +28,12 @@ pub enum Command {
     Frame(Frame),
     /// The most urgent category of FRAME, table 3.2, while somebody else ends a broker.
     Crash(Crash),
+    /// One end of a load: publishes topics that take turns until its input ends, and says how many messages each had.
+    Publish(Publish),
+    /// The other end: receives until its input ends, and says what came; each gap at once, as a line of its own.
+    Receive(Receive),
+    /// How long a message takes over a bare connection of this host and back, halved.
+    Echo(Echo),
     /// What clients of Verge ask besides carrying messages, beside a load that another process makes.
     Commands(Commands),
     /// How long it takes to register topics and to subscribe each of them, on a broker of Verge that has nothing else to do.
@@ -209,4 +215,57 @@ pub struct Crash {
     /// Of each, in milliseconds.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     pub period_ms: u64,
+}
+
+/// Topics `NAME/0`, `NAME/1`, ..., of which each publishes and receives in a process of its own.
+#[derive(Args)]
+pub struct Ends {
+    /// What every load has.
+    #[command(flatten)]
+    pub common: Common,
+    /// How many.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub topics: u32,
+    /// What stands before their numbers.
+    #[arg(long, default_value = "t")]
+    pub name: String,
+    /// Of each, in milliseconds.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+    pub period_ms: u64,
+}
+
+/// The end that publishes.
+#[derive(Args)]
+pub struct Publish {
+    /// What both ends have.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// The promise, where the broker knows of promises.
+    #[arg(long, default_value_t = 1_000)]
+    pub deadline_ms: u64,
+    /// Messages that the publisher keeps.
+    #[arg(long, default_value_t = 20)]
+    pub retain: u32,
+}
+
+/// The end that receives.
+#[derive(Args)]
+pub struct Receive {
+    /// What both ends have.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// What was missed comes with this before its topic.
+    #[arg(long)]
+    pub missed: Option<String>,
+}
+
+/// A bare connection.
+#[derive(Args)]
+pub struct Echo {
+    /// Messages per second.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: u64,
+    /// For how long.
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
 }

@@ -11,6 +11,7 @@ mod account;
 pub mod arguments;
 mod commands;
 mod crash;
+mod ends;
 mod frame;
 mod keeper;
 pub mod links;
@@ -39,6 +40,9 @@ pub fn execute(command: &Command, find: Find) -> io::Result<()> {
         Command::Urgent(plan) => print(&urgent::run(plan, find)?),
         Command::Frame(plan) => print(&frame::run(plan, find)?),
         Command::Crash(plan) => print(&crash::run(plan, find)?),
+        Command::Publish(plan) => print(&ends::publish(plan, find)?),
+        Command::Receive(plan) => print(&ends::receive(plan, find)?),
+        Command::Echo(plan) => print(&ends::echo(plan)?),
         Command::Commands(plan) => print(&commands::run(plan)?),
         Command::SetUp(plan) => print(&commands::set_up(plan)?),
         Command::Relay { listen, keep } => relay::run(*listen, *keep),

@@ -18,7 +18,7 @@ const UNWANTED: Duration = Duration::from_millis(200);
 /// Where it listens: address and port.
 pub struct Router(pub String);
 
-const SETTINGS: &str = include_str!("../../peers/config/zenoh-client.json5");
+const SETTINGS: &str = include_str!("../../config/zenoh-client.json5");
 
 impl Router {
     /// Has the library start its threads, which all sessions of the process share, with this priority: otherwise they have that of

@@ -1,0 +1,54 @@
+"""Whether two sites and their routers reach what they are to."""
+
+from bench.rooms.noise import is_disturbed
+from bench.rooms.verdicts import bound, exact
+
+# Above a bare connection, in milliseconds.
+HOPS_P50_MS, HOPS_P99_MS = 0.15, 0.5
+ROUTER_MOST = 1.3
+# Beside a period and a wide round trip.
+PAIR_MS = 50
+# Beside the session.
+ALONE_MS = 1000
+# Of an idle site's bytes: what uplinks and routers say to each other whatever is published differs by so much.
+IDLE_MOST = 0.1
+
+
+def of(document, part):
+    return [run["report"] for run in document["figures"]["runs"] if run["part"] == part]
+
+
+def row(report, two, system="verge"):
+    return next(row for row in report["rows"] if (row["system"], row["two"]) == (system, two))
+
+
+def router_share(report):
+    return row(report, True)["us_per_message"]["router"] / row(report, False)["us_per_message"]["north"]
+
+
+def judge(document):
+    hops, pair, alone, drain, local = (of(document, part) for part in ("hops", "pair", "alone", "drain", "local"))
+    cut = [report for report in of(document, "cut") if report["system"] == "verge"]
+    disturbed = [is_disturbed(document) or is_disturbed(report) for report in hops]
+    above = lambda key: [(row(report, True)[key] - report["echo"][key]) / 1e3 for report in hops]
+    wide = 2 * document["settings"]["delay_ms"]
+    lacks = lambda reports, *keys: [sum(report[key] for key in keys) for report in reports]
+    idle = [report["rows"][0]["bytes_per_second"] for report in local]
+    at_home = [next(row for row in report["rows"][1:] if row["crossing"] == 0)["bytes_per_second"] for report in local]
+    return [
+        bound("two hops take at most 0.15 ms more than a bare connection, in the median", above("p50_us"), lambda ms: ms <= HOPS_P50_MS, 3, "ms", disturbed),
+        bound("and 0.5 ms in the 99th percentile", above("p99_us"), lambda ms: ms <= HOPS_P99_MS, 3, "ms", disturbed),
+        bound("a router takes at most 1.3 times what a broker takes for a message", map(router_share, hops), lambda share: share <= ROUTER_MOST, 2, "",
+              disturbed),
+        bound("nothing leaves a site that nobody elsewhere wants: as many bytes as from an idle one, and a tenth at most",
+              [here / there - 1 for here, there in zip(at_home, idle)], lambda more: more <= IDLE_MOST, 2),
+        bound(f"a router that is a pair: silence of a period, a wide round trip and {PAIR_MS} ms at most",
+              [silence - report["period_ms"] - wide for report in pair for silence in report["silence_ms"]], lambda ms: ms <= PAIR_MS, 0, "ms beside"),
+        exact("nothing missing, nothing twice", lacks(pair, "missing", "twice"), lambda count: count == 0),
+        bound("a router that is alone: silence of its session and a second at most",
+              [silence - 1000 * report["session_s"] for report in alone for silence in report["silence_ms"]], lambda ms: ms <= ALONE_MS, 0, "ms beside"),
+        exact("nothing missing, nothing twice, then", lacks(alone, "missing", "twice"), lambda count: count == 0),
+        exact("a router gives all topics away, and nothing is missing or twice",
+              [report["missing"] + report["twice"] + (not report["drained"]) for report in drain], lambda count: count == 0),
+        exact("after a cut everything comes, once, and backlog in order", lacks(cut, "missing", "twice", "missed_out_of_order"), lambda count: count == 0),
+    ]

@@ -1,0 +1,50 @@
+"""What the page of sites says."""
+
+from bench.rooms.figures import spread, table
+from bench.sites.judge import of
+
+NAMES = {"verge": "Verge", "nats": "NATS", "nats-jetstream": "NATS, with JetStream", "zenoh": "Zenoh"}
+
+
+def by_system(reports, key=lambda report: report["system"]):
+    found = {}
+    for report in reports:
+        found.setdefault(key(report), []).append(report)
+    return found.items()
+
+
+def total(reports, *keys):
+    return [f"{sum(report[key] for report in reports):,}" for key in keys]
+
+
+def values(document):
+    hops, local, pair, alone, router, drain, cut = (of(document, part) for part in ("hops", "local", "pair", "alone", "router", "drain", "cut"))
+    milli = lambda rows, key: spread([row[key] / 1e3 for row in rows], 3)
+    cost = lambda rows, name: spread([row["us_per_message"][name] for row in rows], 1)
+    echoes = [report["echo"] for report in hops]
+    hop_rows = [("bare connection", milli(echoes, "p50_us"), milli(echoes, "p99_us"), "-", "-", "-", "-")] if hops else []
+    for (system, two), rows in by_system([row for report in hops for row in report["rows"]], lambda row: (row["system"], row["two"])):
+        name = f"{NAMES[system]}, {'two sites, one router' if two else 'one broker'}"
+        hop_rows.append((name, milli(rows, "p50_us"), milli(rows, "p99_us"), milli(rows, "max_us"), cost(rows, "north"),
+                         *((cost(rows, "router"), cost(rows, "south")) if two else ("-", "-"))))
+    time = lambda latency, key: "-" if not latency or not latency["count"] else f"{latency[key] / 1e3:.2f}"
+    local_rows = [(row["topics"], row["crossing"], f"{row['bytes_per_second']:,.0f}", time(row["here"], "p50_us"), time(row["elsewhere"], "p50_us"),
+                   time(row["elsewhere"], "p99_us")) for report in local for row in report["rows"]]
+    deaths = [("Verge, a pair: its primary", pair), ("Verge, alone, of two that a service names", alone),
+              *((f"{NAMES[system]}, one of two", rows) for system, rows in by_system(router)), ("Verge, gives its topics away", drain)]
+    death_rows = [(name, spread([silence for report in reports for silence in report["silence_ms"]]), *total(reports, "published", "missing", "twice", "out_of_order"))
+                  for name, reports in deaths if reports]
+    seconds = lambda reports, key: spread([report[key] for report in reports if report[key] is not None], 1) or "-"
+    cut_rows = [(NAMES[system], *total(reports, "published", "missing", "twice", "out_of_order", "missed_out_of_order"), seconds(reports, "live_s"), seconds(reports, "all_live_s"),
+                 *total(reports, "old"), seconds(reports, "old_begins_s"), seconds(reports, "old_ends_s")) for system, reports in by_system(cut)]
+    drained = spread([report["seconds"] for report in drain], 1)
+    return {
+        "hops": table(["way", "p50 ms", "p99 ms", "longest ms", "publishing site, µs a message", "router", "receiving site"], hop_rows),
+        "local": table(["topics", "of them wanted elsewhere", "bytes/s from the site", "p50 ms at home", "p50 ms elsewhere", "p99 ms"], local_rows),
+        "deaths": table(["router", "silence ms", "published", "missing", "twice", "out of order"], death_rows),
+        "drained": f"{drain[0]['topics']} topics were given away in {drained} s." if drain else "",
+        "cuts": table(["system", "published", "missing", "twice", "out of order", "backlog out of order", "first topic live again s", "last", "older than 1 s", "the first came at s", "the last"],
+                      cut_rows),
+        "cut_s": cut[0]["cut_s"] if cut else "",
+        "hop_load": f"{hops[0]['topics']} topics, one message each {hops[0]['period_ms']} ms" if hops else "",
+    }
