@@ -125,6 +125,8 @@ const STANDSTILL: Span = Span::millis(800);
 const DOUBTING: [Span; 2] = [Span::millis(500), Span::secs(3)];
 /// Live messages that may wait to be counted as had.
 const LATELY_MAX: usize = 65_536;
+/// What could not be told to the other keeper and is told later. Of more nothing is: it has none, or asks when it begins.
+const UNTOLD_MAX: usize = 4_096;
 /// What was handed on has surely left after this time.
 const LEAVING: Span = Span::millis(300);
 /// What has come of a stream is forgotten after this time, where everything is had.
@@ -185,6 +187,8 @@ pub struct Asking {
     origins: BTreeMap<Box<str>, Origin>,
     /// What the other keeper is to be told, and when.
     telling: VecDeque<(Span, Progress)>,
+    /// What it should have been told, and could not be yet.
+    untold: VecDeque<Progress>,
     /// What has come live a moment ago, of which site.
     lately: VecDeque<(Span, Box<str>, StreamName, u64)>,
     forgot: Span,
@@ -200,6 +204,8 @@ struct Origin {
     places: BTreeMap<(u64, Box<str>), u64>,
     pass: Option<Pass>,
     unsettled: Option<Unsettled>,
+    /// Passes in a row after which a place stayed, since somebody had gone meanwhile.
+    stayed: u32,
     came: Traffic,
     gone: u64,
 }
@@ -215,14 +221,17 @@ struct Numbered {
     is_over: bool,
 }
 
-/// A log from which messages were handed on, of which the other keeper does not know yet which they are. Each log has its own order, and the same messages
-/// are to have the same numbers if it goes on.
+/// The journal from which messages were handed on last. Each journal has its own order, and where the other keeper goes on before it knows which messages
+/// those were, the same ones are to have the same numbers. (What a journal has in several logs is in one of them each.)
 #[derive(Clone, Debug)]
 struct Unsettled {
     journal: u64,
-    log: Box<str>,
-    /// Until when. For ever: the other keeper has said so, and the log has not been gone over since.
+    /// Until when the other keeper may not know.
     until: Span,
+    /// When it was told which journal that is.
+    told: Option<Span>,
+    /// It was the other keeper that handed on, and the journal has not been gone over since.
+    inherited: bool,
     /// How often it was asked then without an answer.
     tries: u32,
 }
@@ -259,6 +268,7 @@ impl Asking {
             idle_since: Span::ZERO,
             origins: BTreeMap::new(),
             telling: VecDeque::new(),
+            untold: VecDeque::new(),
             lately: VecDeque::new(),
             forgot: Span::ZERO,
         }
@@ -320,7 +330,7 @@ impl Asking {
         self.acts = acts.then_some(now);
         self.greeted = None;
         self.informed = acts;
-        self.origins.values_mut().for_each(|origin| origin.begin_anew());
+        self.origins.values_mut().for_each(|origin| origin.begin_anew(acts));
         if !acts {
             // The other one goes on at once.
             self.tell_what_left(Span::FOREVER, hands);
@@ -431,6 +441,8 @@ impl Asking {
 
     /// A pass of a site may have come to its end: the next one begins at once.
     fn go_on_with(&mut self, now: Span, site: &str, hands: &mut impl Hands) {
+        // Before anything is handed on from another journal.
+        self.tell_what_left(now, hands);
         if self.listens(now) || self.wanted.is_empty() {
             return;
         }

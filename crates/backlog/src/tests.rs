@@ -86,6 +86,8 @@ struct Did {
     places: Vec<(u64, String, u64)>,
     wrong: Vec<String>,
     now: Time,
+    /// Nothing can be told to the other keeper now.
+    is_mute: bool,
 }
 
 impl Hands for Did {
@@ -106,8 +108,10 @@ impl Hands for Did {
         self.places.push((place.journal, place.log.to_owned(), place.position));
     }
     fn tell(&mut self, progress: &Progress) -> bool {
-        self.told.push(progress.encode());
-        true
+        if !self.is_mute {
+            self.told.push(progress.encode());
+        }
+        !self.is_mute
     }
 }
 
@@ -224,7 +228,8 @@ impl World {
         if !self.keepers[index].up {
             return;
         }
-        let mut did = Did { now: self.now, ..Did::default() };
+        let is_mute = self.random.u32(0..8) == 0;
+        let mut did = Did { now: self.now, is_mute, ..Did::default() };
         act(&mut self.keepers[index].asking, self.now, &mut did);
         let places = did.places.into_iter().map(|(journal, log, position)| ((journal, log), position));
         self.keepers[index].places.extend(places);
@@ -425,7 +430,8 @@ impl World {
         if dies {
             self.keepers[from].up = false;
             self.leaving.clear();
-            let is_new = |(_, at): &&(Message, u64)| *at + 50 >= self.tick;
+            // What left in the last 0.3 s, and came a little later.
+            let is_new = |(_, at): &&(Message, u64)| *at + 25 >= self.tick;
             self.just_came =
                 self.missed.values().filter(is_new).map(|(message, _)| message.clone()).collect();
         } else {
@@ -597,8 +603,13 @@ fn what_another_site_says_may_be_anything() {
     let beat =
         Beat { journal: 1, reigns: true, began: Time(1), logs: vec![LogEnd { log: LOG.into(), end: 9 }] }
             .encode();
-    let words = [list, beat, Part::encode_items(1, 0, true, Time(1), b"xx"), Progress::Hello.encode()];
-    for _ in 0..20_000 {
+    let hands_on = Progress::HandsOn { origin: "north".into(), journal: 1 }.encode();
+    let doubts = Progress::Doubts(Span::secs(2)).encode();
+    let hello = Progress::Hello.encode();
+    let words = [list, beat, Part::encode_items(1, 0, true, Time(1), b"xx"), hello, hands_on, doubts];
+    for turn in 0..20_000 {
+        // Half of the time it stands by.
+        asking.act(Time(1 + turn), turn < 10_000, &mut did);
         let mut bytes = words[random.usize(0..words.len())].clone();
         for _ in 0..random.usize(0..4) {
             let at = random.usize(0..bytes.len());

@@ -173,14 +173,12 @@ pub enum Progress {
     Hello,
     /// The site stood still a moment ago: for so long still, what comes live counts as missed.
     Doubts(Span),
-    /// From now on messages of this log are handed on: whoever goes on begins with it, so that each has the same number again.
+    /// Messages of this journal are handed on: whoever goes on begins with it, so that each has the same number again.
     HandsOn {
-        /// The site of the log.
+        /// The journal's site.
         origin: Box<str>,
-        /// Its journal.
+        /// The journal.
         journal: u64,
-        /// And the log.
-        log: Box<str>,
     },
     /// What has come of another site, and been handed on.
     Had {
@@ -436,8 +434,8 @@ impl Progress {
                     to.bool(true)?.i64(left.0)?;
                     return Ok(());
                 }
-                Progress::HandsOn { origin, journal, log } => {
-                    to.u64(*journal)?.str(origin)?.str(log)?;
+                Progress::HandsOn { origin, journal } => {
+                    to.u64(*journal)?.str(origin)?;
                     return Ok(());
                 }
                 Progress::Had { origin, streams, places, all } => (origin, streams, places, all),
@@ -469,7 +467,7 @@ impl Progress {
         }
         if from.datatype()? != Type::String {
             let journal = from.u64()?;
-            return Ok(Progress::HandsOn { journal, origin: text(from)?, log: text(from)? });
+            return Ok(Progress::HandsOn { journal, origin: text(from)? });
         }
         let origin = text(from)?;
         let (count_of, mut left) = (count(from, STREAMS_MAX, "streams")?, 64 * RANGES_MAX);

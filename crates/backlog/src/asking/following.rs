@@ -1,6 +1,7 @@
 //! What two keepers of a site tell each other: who stands by knows what has been handed on, and goes on with it.
 
-use super::{Asking, GREETING, Hands, Numbered, Place, Unsettled};
+use super::{Asking, GREETING, Hands, Numbered, Place, UNTOLD_MAX, Unsettled};
+use crate::seen::Seen;
 use crate::words::{LOGS_MAX, STREAMS_MAX};
 use crate::{Progress, StreamName, Told};
 use contract::{Mutant, Span, Time};
@@ -22,12 +23,17 @@ impl Asking {
             Progress::Doubts(left) => {
                 self.lately.clear();
                 self.clock.doubt(left);
+                if !self.informed {
+                    // What came live since this began counts for nothing; what the other one has of it is told behind this.
+                    self.origins.values_mut().for_each(|origin| origin.seen = Seen::default());
+                }
                 return;
             }
-            Progress::HandsOn { origin, journal, log } => {
-                let acts = self.acts.is_some();
-                if let Some(origin) = self.origin(&origin).filter(|_| !acts && !Mutant::AnyLogFirst.is_on()) {
-                    origin.unsettled = Some(Unsettled { journal, log, until: Span::FOREVER, tries: 0 });
+            Progress::HandsOn { origin, journal } => {
+                let hears = self.acts.is_none() && !origin.is_empty() && !Mutant::AnyLogFirst.is_on();
+                if let Some(origin) = self.origin(&origin).filter(|_| hears) {
+                    let (until, told) = (steady, None);
+                    origin.unsettled = Some(Unsettled { journal, until, told, inherited: true, tries: 0 });
                 }
                 return;
             }
@@ -43,7 +49,8 @@ impl Asking {
             for range in had {
                 origin.seen.insert(steady, (&topic, &publisher, life), range);
             }
-            if numbered.0 > 0 && numbered.1 < u64::MAX && !Mutant::NumberAnew.is_on() {
+            if numbered.0 > 0 && numbered.0 < u64::MAX && numbered.1 < u64::MAX && !Mutant::NumberAnew.is_on()
+            {
                 let none = Numbered { life: 0, next: 0, at: steady, is_over: false };
                 let known = origin.numbered.entry((topic, publisher)).or_insert(none);
                 let (life, next) = (known.life, known.next).max(numbered);
@@ -51,7 +58,6 @@ impl Asking {
             }
         }
         for (journal, log, position) in places {
-            origin.settle(journal, &log);
             origin.move_place(journal, &log, position);
             hands.remember(&Place { origin: &site, journal, log: &log, position });
         }
@@ -65,15 +71,21 @@ impl Asking {
                     hands.remember(&Place { origin, journal: *journal, log, position: *position });
                 }
             }
-            hands.tell(&told);
+            self.untold.push_back(told);
+        }
+        // In its order, also where some of it could not be told at once.
+        while self.untold.front().is_some_and(|told| hands.tell(told)) {
+            self.untold.pop_front();
+        }
+        if self.untold.len() > UNTOLD_MAX {
+            self.untold.clear();
         }
     }
 
     /// Who has just begun to stand by knows nothing of what has come before.
     pub(super) fn greet(&mut self, now: Span, hands: &mut impl Hands) {
         if !self.informed && self.greeted.is_none_or(|at| now - at >= GREETING) {
-            self.greeted = Some(now);
-            hands.tell(&Progress::Hello);
+            self.greeted = hands.tell(&Progress::Hello).then_some(now);
         }
     }
 
@@ -102,11 +114,8 @@ impl Asking {
                 }
             }
             left &= hands.tell(&had(site, streams, Vec::new()));
-            if let Some(Unsettled { journal, log, until, .. }) = &origin.unsettled
-                && self.clock.now < *until
-            {
-                let (origin, journal, log) = (site.clone(), *journal, log.clone());
-                left &= hands.tell(&Progress::HandsOn { origin, journal, log });
+            if let Some(Unsettled { journal, .. }) = &origin.unsettled {
+                left &= hands.tell(&Progress::HandsOn { origin: site.clone(), journal: *journal });
             }
             let places: Vec<_> =
                 origin.places.iter().map(|((journal, log), at)| (*journal, log.clone(), *at)).collect();

@@ -1,7 +1,7 @@
 //! One pass over a part of a log elsewhere: a list of what is there, then what is missing of it.
 
 use super::{
-    EVERY, Handed, HandedOn, Hands, LISTENING, Numbered, Origin, SILENCE, Source, Unsettled, leaving,
+    EVERY, Handed, HandedOn, Hands, LEAVING, LISTENING, Numbered, Origin, SILENCE, Source, Unsettled, leaving,
 };
 use crate::ranges::Ranges;
 use crate::words::{LOGS_MAX, RANGES_MAX};
@@ -22,8 +22,12 @@ pub(super) struct Pass {
     tries: u32,
     /// A place that moved and has not been told.
     moved: Option<u64>,
-    /// More is missing than was asked for, or is left out since nobody wants it for the moment: the place stays.
+    /// The log's end as it was asked for.
+    end: u64,
+    /// More is missing than was asked for: the place stays.
     is_partial: bool,
+    /// Somebody has gone since it began, and what is missing is judged without him: the place stays as well.
+    narrowed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -51,8 +55,10 @@ const OPENING: u64 = (1 << OPENING_BITS) - 1;
 const PATIENCE: Span = Span::secs(6);
 /// So often, before another log has its turn.
 const TRIES: u32 = 3;
-/// So often before another log has its turn, where who died has handed on from this one.
+/// So often before another journal has its turn, where who died has handed on from this one.
 const INSISTING_MAX: u32 = 10;
+/// So often in a row a place stays since somebody has gone.
+const STAYING_MAX: u32 = 3;
 
 /// What is wanted of every site.
 pub(super) struct Wish<'a> {
@@ -82,29 +88,27 @@ impl Arrival<'_> {
 impl Origin {
     /// Who wanted something has gone, and is back soon, it may be: what is under way passes over nothing.
     pub(super) fn want_less(&mut self) {
-        self.pass.iter_mut().for_each(|pass| pass.is_partial = true);
+        // One who comes and goes all the time does not hold up the others.
+        let stays = self.stayed < STAYING_MAX;
+        self.pass.iter_mut().for_each(|pass| pass.narrowed |= stays);
     }
 
     /// Who acts is another one.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self, acts: bool) {
         self.pass = None;
-        let Some(Unsettled { journal, log, .. }) = &self.unsettled else { return };
-        let source = self.sources.get_mut(journal);
-        source.into_iter().for_each(|source| _ = (source.had.remove(log), source.given_up.remove(log)));
+        let Some(unsettled) = self.unsettled.as_mut().filter(|unsettled| acts && unsettled.inherited) else {
+            return;
+        };
+        unsettled.tries = 0;
+        if let Some(source) = self.sources.get_mut(&unsettled.journal) {
+            (source.had, source.given_up) = Default::default();
+        }
     }
 
-    /// Everything that was handed on from this log is known to both keepers.
-    pub(super) fn settle(&mut self, journal: u64, log: &str) {
-        let is_that = |it: &mut Unsettled| it.journal == journal && *it.log == *log;
-        self.unsettled.take_if(is_that);
-    }
-
-    /// Whether this log is asked once more at once: numbers hang on it.
-    fn insists(&mut self, journal: u64, log: &str) -> bool {
-        let is_that =
-            |it: &&mut Unsettled| it.journal == journal && *it.log == *log && it.until == Span::FOREVER;
-        let unsettled = self.unsettled.as_mut().filter(is_that);
-        unsettled.is_some_and(|it| {
+    /// Whether a log of this journal is asked once more at once: numbers hang on it.
+    fn insists(&mut self, journal: u64) -> bool {
+        let is_that = |it: &&mut Unsettled| it.journal == journal && it.inherited;
+        self.unsettled.as_mut().filter(is_that).is_some_and(|it| {
             it.tries += 1;
             it.tries < INSISTING_MAX
         })
@@ -195,7 +199,7 @@ impl Origin {
             }
             if !matches!(pass.stage, Stage::Ended) {
                 let (journal, log) = (pass.journal, pass.log.clone());
-                if !self.insists(journal, &log) {
+                if !self.insists(journal) {
                     let source = self.sources.get_mut(&journal);
                     source.into_iter().for_each(|source| _ = source.given_up.insert(log.clone(), now));
                 }
@@ -208,8 +212,18 @@ impl Origin {
         let from = place.map_or(From::Younger(wish.history), From::After);
         let want = Want::List { from, up_to: end, filters: wish.filters.to_vec() };
         hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: wish.rate, want });
-        let (stage, tries, moved, is_partial) = (Stage::List, 0, None, false);
-        self.pass = Some(Pass { number: *number, journal, log, stage, heard: now, tries, moved, is_partial });
+        self.pass = Some(Pass {
+            number: *number,
+            journal,
+            log,
+            stage: Stage::List,
+            heard: now,
+            tries: 0,
+            moved: None,
+            end,
+            is_partial: false,
+            narrowed: false,
+        });
     }
 
     /// The log whose turn it is: its journal, its name, its end, and how far it has been gone over.
@@ -221,21 +235,27 @@ impl Origin {
                 source.had.get(log).is_some_and(lately) || source.given_up.get(log).is_some_and(lately);
             now - source.since >= LISTENING && !waits && place.is_none_or(|place| place < end)
         };
-        let unsettled = self.unsettled.as_ref();
-        let is_unsettled = |known: &Log<'_>| {
-            unsettled.is_some_and(|it| it.journal == known.journal && *it.log == *known.log)
-        };
+        let before = self.unsettled.as_ref().filter(|it| it.inherited || now < it.until);
+        let is_other = |known: &Log<'_>| before.is_some_and(|it| it.journal != known.journal);
         // Who has kept for longest has most, and gives it in order.
-        let first = |known: &Log<'_>| (!is_unsettled(known), known.source.began, !known.source.reigns);
+        let first = |known: &Log<'_>| (is_other(known), known.source.began, !known.source.reigns);
         let next = self.logs().filter(due).min_by_key(first)?;
-        let (is_other, next) =
-            (!is_unsettled(&next), (next.journal, Box::from(next.log), next.end, next.place));
-        if is_other && let Some(unsettled) = &self.unsettled {
-            if unsettled.until == Span::FOREVER {
-                // Whoever died has handed on from a log that is not there any more.
-                self.numbered.values_mut().for_each(|numbered| numbered.is_over = true);
-            } else if now < unsettled.until {
+        let (is_other, next) = (is_other(&next), (next.journal, Box::from(next.log), next.end, next.place));
+        if let Some(before) = before.filter(|_| is_other) {
+            let source = self.sources.get(&before.journal);
+            let is_new = source.is_some_and(|source| now - source.since < LISTENING);
+            if now < before.until || is_new {
                 return None;
+            }
+            let is_gone_over = |known: Log<'_>| {
+                known.source.had.contains_key(known.log)
+                    || known.place.is_some_and(|place| place >= known.end)
+            };
+            let of_it = |known: &Log<'_>| known.journal == before.journal;
+            let is_settled = source.is_some() && self.logs().filter(of_it).all(is_gone_over);
+            if !is_settled {
+                // Whoever died has handed on from a journal that gives no answer.
+                self.numbered.values_mut().for_each(|numbered| numbered.is_over = true);
             }
             self.unsettled = None;
         }
@@ -288,20 +308,18 @@ impl Origin {
     fn end_pass(&mut self, now: Span, after: u64, up_to: u64) {
         let Some(pass) = &mut self.pass else { return };
         pass.stage = Stage::Ended;
-        if pass.is_partial {
+        self.stayed = if pass.narrowed { self.stayed + 1 } else { 0 };
+        if pass.is_partial || pass.narrowed {
             return;
         }
         pass.moved = Some(up_to);
-        let (journal, log) = (pass.journal, pass.log.clone());
-        if self.unsettled.as_ref().is_some_and(|it| it.until == Span::FOREVER) {
-            self.settle(journal, &log);
-        }
+        let (journal, log, end) = (pass.journal, pass.log.clone(), pass.end);
         let place = self.places.get(&(journal, log.clone())).copied();
         self.move_place(journal, &log, up_to);
         if let Some(source) = self.sources.get_mut(&journal) {
             // Where nothing moves, there is nothing either.
             let stands = place == Some(up_to) || up_to <= after;
-            if stands || source.ends.get(&log).is_none_or(|end| up_to >= *end) {
+            if stands || up_to >= end {
                 source.had.insert(log, now);
             } else {
                 source.had.remove(&log);
@@ -343,7 +361,7 @@ impl Origin {
         let steady = arrival.steady;
         let Some(pass) = &mut self.pass else { return (None, false) };
         // What is asked for is wanted, unless somebody has gone since.
-        let asks_who_wants = pass.is_partial;
+        let asks_who_wants = pass.narrowed;
         let Stage::Give { after, up_to, missing, index } = &mut pass.stage else { return (None, false) };
         if pass.number != items.number || items.index < *index {
             return (None, false);
@@ -400,21 +418,18 @@ impl Origin {
         (says.then(|| Progress::Had { origin: site.into(), streams, places, all: false }), false)
     }
 
-    /// Something is handed on from the log of the pass: the other keeper is told, if it does not know.
-    fn tell_log(&mut self, now: Span, site: &str, hands: &mut impl Hands) {
-        let Some(Pass { journal, log, .. }) = &self.pass else { return };
+    /// Something is handed on from the journal of the pass: the other keeper is told, again and again while that goes on.
+    fn tell_journal(&mut self, now: Span, site: &str, hands: &mut impl Hands) {
+        let Some(Pass { journal, .. }) = self.pass else { return };
         let until = now + leaving();
-        if let Some(known) = &mut self.unsettled
-            && known.journal == *journal
-            && known.log == *log
-            && known.until != Span::FOREVER
+        let fresh = Unsettled { journal, until, told: None, inherited: false, tries: 0 };
+        let known = self.unsettled.take().filter(|known| known.journal == journal);
+        let known = self.unsettled.insert(Unsettled { until, ..known.unwrap_or(fresh) });
+        if known.told.is_none_or(|told| now - told >= LEAVING)
+            && hands.tell(&Progress::HandsOn { origin: site.into(), journal })
         {
-            known.until = until;
-            return;
+            known.told = Some(now);
         }
-        let (origin, journal, log) = (site.into(), *journal, log.clone());
-        self.unsettled = Some(Unsettled { journal, log: log.clone(), until, tries: 0 });
-        hands.tell(&Progress::HandsOn { origin, journal, log });
     }
 
     /// Hands a message on, or passes it over where that cannot be. Returns how its stream is numbered then, life and next number; `None`: there is
@@ -426,13 +441,13 @@ impl Origin {
         &Arrival { now, steady, shift, .. }: &Arrival<'_>,
         hands: &mut impl Hands,
     ) -> Option<(u64, u64)> {
-        self.tell_log(steady, site, hands);
+        self.tell_journal(steady, site, hands);
         let none = Numbered { life: 0, next: 0, at: steady, is_over: true };
         let numbered = self.numbered.entry((item.topic.into(), item.publisher.into())).or_insert(none);
         if numbered.is_over {
             // Who goes on has to number in the same life, also what has not left.
             let stream = StreamName::new(item.topic, item.publisher, item.life);
-            let life = now.0.max(numbered.life + 1);
+            let life = now.0.max(numbered.life.saturating_add(1));
             hands.tell(&begins(site, stream, life));
             *numbered = Numbered { life, next: 0, at: steady, is_over: false };
         }
