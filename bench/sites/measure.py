@@ -1,7 +1,7 @@
-"""Two sites and routers, as real processes: what two hops cost, what leaves a site, how long nothing comes when a router dies, and what a drain and a
-cut cost; beside leaf nodes of NATS and routers of Zenoh. `hops` is on this host alone; the others are on network namespaces with a link of their
-own each, 40 ms from one to another (rooms/wire.py; they need root). Routers that a service names (`alone`, `drain`) need Java, and the jars of
-ZooKeeper that `cargo test -p verge-coordination` fetches. ROUNDS is how often each is done (3; a cut, which takes
+"""Two sites and routers, as real processes: what two hops cost, what leaves a site and what it takes of the wire, how long nothing comes when a
+router dies, and what a drain and a cut cost; beside leaf nodes of NATS and routers of Zenoh. `hops` is on this host alone; the others are on
+network namespaces with a link of their own each, 40 ms from one to another (rooms/wire.py; they need root). Routers that a service names (`alone`,
+`drain`) need Java, and the jars of ZooKeeper that `cargo test -p verge-coordination` fetches. ROUNDS is how often each is done (3; a cut, which takes
 long, once). VERGE, PEERS, NATS and ZENOH are the programs; what is missing is left out. `--quick`: once, and shorter. `--only PART` (several times:
 several) does only these, and keeps the others as they were."""
 
@@ -25,7 +25,7 @@ ABOUT = "two sites and routers: hops, deaths of routers, drains, cuts; beside NA
 PROGRAMS = ["verge", "verge-bench-peers", "verge-bench-awake"]
 CODE = (*BROKER, "crates/backlog", "crates/federation", "crates/journal")
 VARIABLES = ("ROUNDS",)
-PARTS = ["hops", "local", "pair", "alone", "router", "drain", "cut"]
+PARTS = ["hops", "local", "wire", "pair", "alone", "router", "drain", "cut"]
 SWITCHES, SEVERAL = (), {"only": PARTS}
 OTHERS = UNTHROTTLED = False
 
@@ -38,7 +38,7 @@ OVER_SECONDS = 15 if QUICK else 30
 DRAINED_TOPICS = 100 if QUICK else 1000
 SETTLE_SECONDS = 3
 # Of these one round has many, or takes long.
-ONCE = ("local", "pair", "cut")
+ONCE = ("local", "wire", "pair", "cut")
 
 
 @contextlib.contextmanager
@@ -191,6 +191,28 @@ def cut():
             reports.append({"system": system.name, "topics": topics, "period_ms": period, "cut_s": CUT_SECONDS, "live_s": after(min(live, default=None)),
                             "all_live_s": after(max(live, default=None)), "old_begins_s": after(min(old, default=None)),
                             "old_ends_s": after(max(old, default=None)), "old": sum(topic["old"] for topic in found["topics"])} | counts)
+    return reports
+
+
+def wire():
+    """What messages of 64 bytes take on the wire: what leaves the publishing site, the router and the receiving site."""
+    topics, period, seconds = 20, 50, 4 if QUICK else 15
+    reports = []
+    for kind in [Verge, *others()]:
+        with scene() as here:
+            system = kind(here)
+            places = {"north": NORTH, "router": ROUTER, "south": SOUTH}
+            idle = {name: here.hosts.bytes_of(place) for name, place in places.items()}
+            time.sleep(seconds)
+            idle = {name: here.hosts.bytes_of(place) - idle[name] for name, place in places.items()}
+            receiver, publisher = flow(here, system, topics, period)
+            before = {name: here.hosts.bytes_of(place) for name, place in places.items()}
+            time.sleep(seconds)
+            busy = {name: here.hosts.bytes_of(place) - before[name] for name, place in places.items()}
+            _, counts = ended(publisher, receiver)
+            messages = seconds * topics * 1000 / (period * (1 + 1 / 64))
+            reports.append({"system": system.name, "topics": topics, "period_ms": period, "idle_bytes_per_second": {name: count / seconds for name, count in idle.items()},
+                            "bytes_per_message": {name: (busy[name] - idle[name]) / messages for name in places}} | counts)
     return reports
 
 

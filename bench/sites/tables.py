@@ -18,7 +18,7 @@ def total(reports, *keys):
 
 
 def values(document):
-    hops, local, pair, alone, router, drain, cut = (of(document, part) for part in ("hops", "local", "pair", "alone", "router", "drain", "cut"))
+    hops, local, wire, pair, alone, router, drain, cut = (of(document, part) for part in ("hops", "local", "wire", "pair", "alone", "router", "drain", "cut"))
     milli = lambda rows, key: spread([row[key] / 1e3 for row in rows], 3)
     cost = lambda rows, name: spread([row["us_per_message"][name] for row in rows], 1)
     echoes = [report["echo"] for report in hops]
@@ -30,6 +30,8 @@ def values(document):
     time = lambda latency, key: "-" if not latency or not latency["count"] else f"{latency[key] / 1e3:.2f}"
     local_rows = [(row["topics"], row["crossing"], f"{row['bytes_per_second']:,.0f}", time(row["here"], "p50_us"), time(row["elsewhere"], "p50_us"),
                    time(row["elsewhere"], "p99_us")) for report in local for row in report["rows"]]
+    placed = lambda figures: tuple(f"{figures[name]:,.0f}" for name in ("north", "router", "south"))
+    wire_rows = [(NAMES[report["system"]], *placed(report["bytes_per_message"]), *placed(report["idle_bytes_per_second"])) for report in wire]
     deaths = [("Verge, a pair: its primary", pair), ("Verge, alone, of two that a service names", alone),
               *((f"{NAMES[system]}, one of two", rows) for system, rows in by_system(router)), ("Verge, gives its topics away", drain)]
     death_rows = [(name, spread([silence for report in reports for silence in report["silence_ms"]]), *total(reports, "published", "missing", "twice", "out_of_order"))
@@ -41,6 +43,8 @@ def values(document):
     return {
         "hops": table(["way", "p50 ms", "p99 ms", "longest ms", "publishing site, µs a message", "router", "receiving site"], hop_rows),
         "local": table(["topics", "of them wanted elsewhere", "bytes/s from the site", "p50 ms at home", "p50 ms elsewhere", "p99 ms"], local_rows),
+        "wire": table(["system", "publishing site, bytes a message", "router", "receiving site", "idle: publishing site, bytes/s", "router", "receiving site"],
+                      wire_rows),
         "deaths": table(["router", "silence ms", "published", "missing", "twice", "out of order"], death_rows),
         "drained": f"{drain[0]['topics']} topics were given away in {drained} s." if drain else "",
         "cuts": table(["system", "published", "missing", "twice", "out of order", "backlog out of order", "first topic live again s", "last", "older than 1 s", "the first came at s", "the last"],
