@@ -371,6 +371,12 @@ pub enum SiteCommand {
         #[arg(long)]
         wide: bool,
     },
+    /// Show each second what crosses, and how long what was missed still takes.
+    Top {
+        /// Show all columns, also where they do not fit the terminal.
+        #[arg(long)]
+        wide: bool,
+    },
     /// Show what stands in the coordination service: routers, sites, and which topic goes where. Exit code 0 only if every topic that
     /// one site publishes and another wants has a router.
     Tree,

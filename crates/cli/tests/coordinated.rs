@@ -54,6 +54,13 @@ fn sites_that_have_not_heard_of_routers_find_them_and_outlive_each() {
     let carried = |router: &str| topics.values().filter(|topic| topic["router"] == router).count();
     assert_eq!((topics.len(), carried("r1"), carried("r2")), (20, 10, 10), "{shown}");
     assert!(shown["sites"]["north"].is_u64() && shown["sites"]["south"].is_u64(), "{shown}");
+    wait_until("routers say what they carry", || {
+        let shown = tree(&north.site);
+        let load = |router: &str| shown["routers"][router]["record"]["load"].clone();
+        ["r1", "r2"].into_iter().map(load).all(|load| {
+            load["topics"] == 10 && load["connections"] == 2 && load["bytes_per_second"].as_u64() > Some(0)
+        })
+    });
     // A failover of a site and of a router changes nothing there, also when the session of the dead one has ended.
     for pair in [&mut north, &mut first] {
         let primary = pair.wait_for_protection();

@@ -7,11 +7,13 @@ mod support;
 use mqtt::packet::Version;
 use mqtt::testing::{FromBroker, Heard, QoS, connect, subscribe};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::num::NonZeroU16;
+use std::process::Stdio;
 use std::time::Duration;
-use support::{Family, Load, PATIENT, Pair, Receiver, Site, free_ports, http, wait_for, wait_until};
+use support::{Family, Load, PATIENT, Pair, Receiver, Site, free_ports, http, program, wait_for, wait_until};
 
 /// What makes a pair a site, whose router is that.
 fn joined(name: &str, router: &Site) -> String {
@@ -80,6 +82,12 @@ fn a_site_says_how_it_is_joined_and_a_broker_without_one_that_it_is_not() {
     let shown = north.run(&["site", "status", "-o", "json"]);
     shown.must(0, &["\"carries\": true", "\"trouble\": \"brokers.b.http is not given"]);
     north.run(&["site", "status"]).must(0, &["site north, broker a: its uplink carries", "r1"]);
+    let second = first_second(&north);
+    assert_eq!(
+        (&second["broker"], &second["routers"][0]["reached"]),
+        (&"a".into(), &true.into()),
+        "{second}"
+    );
     let alone = Site::new("");
     let text = std::fs::read_to_string(&alone.config).unwrap();
     let text = text.replacen("[brokers.a]\n", &format!("[brokers.a]\nhttp = \"127.0.0.1:{other}\"\n"), 1);
@@ -89,6 +97,24 @@ fn a_site_says_how_it_is_joined_and_a_broker_without_one_that_it_is_not() {
     let (code, body) = http::get(other, "/api/v1/site");
     assert!(code == 404 && body.contains("site.name"), "{code} {body}");
     alone.run(&["site", "status"]).must(2, &["give it site.name"]);
+    alone.run(&["site", "top"]).must(2, &["give it site.name"]);
+}
+
+/// What `verge site top` says first.
+fn first_second(site: &Site) -> serde_json::Value {
+    let config = ["--config".as_ref(), site.config.as_os_str()];
+    let words = ["site", "top", "-o", "json"].map(OsStr::new);
+    let mut top = program(config.into_iter().chain(words)).stdout(Stdio::piped()).spawn().unwrap();
+    let mut text = String::new();
+    for line in BufReader::new(top.stdout.take().unwrap()).lines().map(Result::unwrap) {
+        text.push_str(&line);
+        if line == "}" {
+            break;
+        }
+    }
+    top.kill().unwrap();
+    top.wait().unwrap();
+    serde_json::from_str(&text).unwrap()
 }
 
 /// What a client of MQTT, which is connected and has subscribed alarms, gets until one says this.

@@ -189,7 +189,7 @@ keys! {
         SITE_USER: Option<String> = key("site.user", user(), "\"\"", "Who the uplink is at this site's own brokers, where they have users. It needs the rights to publish, subscribe and give contracts on what is shared and wanted, and `admin sites`.");
         SITE_PASSWORD_FILE: Option<PathBuf> = key("site.password_file", path(), "\"\"", "A file with that user's password in its first line.");
         SITE_JOURNAL: Option<PathBuf> = key("site.journal", folder(), "\"\"", "The folder of the site's journal, on a disk of this host; each broker has its own below it. In it is what [[topic]] says to `keep`, and how far the site has come in the journals of others. Without it nothing is kept, and what this site misses does not come afterwards. Empty: none.");
-        SITE_JOURNAL_BYTES: u64 = key("site.journal_bytes", bytes_within(64 << 20, 1 << 44), "\"4GiB\"", "Bytes that the journal of each broker may take of the disk. Then the oldest messages are given up.");
+        SITE_JOURNAL_BYTES: u64 = key("site.journal_bytes", bytes_within(64 << 20, 1 << 44), "\"4GiB\"", "Bytes that the journal of each broker may take of the disk. Then the oldest messages are given up, of those that are ranked last (topic.keep_rank).");
         SITE_HISTORY: Span = key("site.history", duration(), "\"0s\"", "How much of what was published before is wanted of another site's topics that are met for the first time. 0s: what is published from then on.");
         UPLINK_USER: Option<String> = key("uplink.user", user(), "\"\"", "Who the site is at routers, where they have users. It needs the same rights there: to publish below its own name, and to subscribe below those of others.");
         UPLINK_PASSWORD_FILE: Option<PathBuf> = key("uplink.password_file", path(), "\"\"", "A file with that user's password in its first line.");
@@ -215,7 +215,7 @@ keys! {
         ROUTER_NAME: Option<String> = key("router.name", site(), "\"\"", "The name of the router that these brokers are, which no other one has; with [coordination]. Empty: they are none, or one that sites list in their files.");
         ROUTER_ADDRESS: Option<Place> = key("router.address", address_or_none(), "\"none\"", "Where sites reach the first broker. none: its `clients`, or `clients_tls` where tls.certificate is given.");
         ROUTER_PARTNER: Option<Place> = key("router.partner", address_or_none(), "\"none\"", "The same of the second broker.");
-        ROUTER_POLICY: federation::Policy = key("router.policy", choice(&["least-topics", "least-connections", "hash"], giving), "\"least-topics\"", "To which router a topic is given: the one with the fewest topics, with links to the fewest sites, or by its name. That of the router counts that has been there for longest.");
+        ROUTER_POLICY: federation::Policy = key("router.policy", choice(&["least-topics", "least-traffic", "least-connections", "least-processor", "hash"], giving), "\"least-topics\"", "To which router a topic is given: the one with the fewest topics, from which the fewest bytes leave, with links to the fewest sites, with the least processor time, or by its name. That of the router counts that has been there for longest.");
         CLIENT_USER: Option<String> = key("client.user", user(), "\"\"", "Who the commands are that connect to brokers (pub, sub, status and so on); --user wins. Empty: nobody, which brokers with users call `anonymous`.");
         CLIENT_PASSWORD_FILE: Option<PathBuf> = key("client.password_file", path(), "\"\"", "A file with that user's password in its first line. The environment variable VERGE_PASSWORD wins over it, and --password-file over both.");
     }
@@ -240,6 +240,8 @@ pub(crate) mod topic {
          with them; brokers count those that are there.");
             SIZE: u32 = key("size", bytes_within(1, PAYLOAD_BYTES_MAX as i64), "limits.size_assumed", "The largest payload of its messages. Brokers reserve memory for so much; where it is left out, for limits.size_assumed.");
             KEEP: Span = key("keep", duration(), "\"0s\"", "How long messages are kept in the site's journal, for sites that miss them; \"72h\". 0s: not at all. Needs site.journal.");
+            KEEP_BYTES: Option<u64> = key("keep_bytes", bytes_or_auto(1 << 20, 1 << 44), "\"auto\"", "Bytes that these messages may take in the journal of each broker, with what belongs to each; then the oldest of them are given up. auto: as many as the journal has room for.");
+            KEEP_RANK: u8 = key("keep_rank", integer(0, 3), "3", "Which messages a full journal gives up: the oldest of those with the highest number. Where only lower numbers are left, what has a higher one is not kept.");
             GAP: Span = key("gap", duration(), "\"inf\"", "The longest time between two messages of one publisher: after it the topic is silent, which is told, shown and an alarm. inf: that follows from the contract and from what is usual; best effort and rare messages are not judged then.");
             CONFIRM: bool = key("confirm", switch(), "false", "Whether a message counts as dispatched only when its subscribers have confirmed it: survives the power loss of a host, not only the death of a process.");
         }

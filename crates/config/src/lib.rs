@@ -134,6 +134,10 @@ pub struct TopicFamily {
     pub subscribers: u32,
     /// How long messages are kept in the site's journal; zero: not at all.
     pub keep: Span,
+    /// Bytes that they may take there; `None`: as many as it has room for.
+    pub keep_bytes: Option<u64>,
+    /// What a full journal gives up: what has the highest rank, see `journal::PRIORITIES`.
+    pub keep_rank: u8,
 }
 
 /// What a broker says of itself, and how.
@@ -669,6 +673,7 @@ impl Understanding {
         }
         self.effective.push((format!("topic {filter}"), contract.to_string(), self.origin(place)));
         let keep = row.get(&topic::KEEP);
+        let (keep_bytes, keep_rank) = (row.get(&topic::KEEP_BYTES), row.get(&topic::KEEP_RANK));
         let gap = row.get(&topic::GAP);
         let is_rare = contract.period.is_forever();
         if gap <= Span::ZERO || !gap.is_forever() && !is_rare && gap <= contract.period {
@@ -681,7 +686,7 @@ impl Understanding {
             return None;
         }
         let rule = TopicRule { gap, ..TopicRule::new(filter, contract) };
-        Some(TopicFamily { rule, streams, subscribers, keep })
+        Some(TopicFamily { rule, streams, subscribers, keep, keep_bytes, keep_rank })
     }
 
     /// How long the data thread may keep others waiting, or leave messages waiting.

@@ -73,6 +73,7 @@ impl JournalConfig {
             payload_bytes_max: PAYLOAD_BYTES,
             identity_bytes_max: IDENTITY_BYTES,
             receivers_max: 4_096,
+            room: journal::Room::LeastCriticalFirst,
             ..journal::Settings::default()
         }
     }

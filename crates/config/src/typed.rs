@@ -421,7 +421,9 @@ pub(crate) fn tls_version(word: &str) -> TlsVersion {
 /// `router.policy`.
 pub(crate) fn giving(word: &str) -> federation::Policy {
     match word {
+        "least-traffic" => federation::Policy::LeastTraffic,
         "least-connections" => federation::Policy::LeastConnections,
+        "least-processor" => federation::Policy::LeastProcessor,
         "hash" => federation::Policy::Hash,
         _ => federation::Policy::LeastTopics,
     }

@@ -34,6 +34,10 @@ pub struct KeptTopics {
     pub filter: TopicFilter,
     /// For how long; zero: they are not, whatever a later filter says.
     pub keep: Span,
+    /// Bytes that they may take; the oldest are given up then.
+    pub bytes_max: u64,
+    /// What is given up where the journal is full: what has the highest, below [`journal::PRIORITIES`].
+    pub rank: u8,
 }
 
 /// Everything that a keeper is told at start.

@@ -31,6 +31,14 @@ impl Sites {
     }
 
     fn with(named: bool, brokers: fn(&mut broker::Settings)) -> Sites {
+        Sites::keeping(named, brokers, |_| {})
+    }
+
+    fn keeping(
+        named: bool,
+        brokers: fn(&mut broker::Settings),
+        keepers: fn(&mut engine::KeeperSettings),
+    ) -> Sites {
         let mut world = World::of_pairs(if named { 4 } else { 3 }, brokers, None);
         if named {
             world.add_service(&[ROUTER, ROUTER + 1]);
@@ -40,7 +48,7 @@ impl Sites {
                 true => world.add_coordinated_site(site, pair, |_| {}),
                 false => world.add_site(site, pair, &[ROUTER], |_| {}),
             }
-            world.add_keepers(site, pair, &["plant/#"], |_| {});
+            world.add_keepers(site, pair, &["plant/#"], keepers);
         }
         world.run_for(Span::secs(1));
         let publisher = world.add_client_at(NORTH, "plc", 7);
@@ -149,6 +157,38 @@ fn what_was_published_during_a_cut_comes_afterwards() {
             };
             assert!(ages.iter().all(|age| *age > Span::secs(1) && *age < Span::secs(90)), "{ages:?}");
         }
+    }
+}
+
+#[test]
+fn what_has_a_limit_of_its_own_takes_no_more_and_the_newest_comes() {
+    const LIMIT: u64 = 64 << 10;
+    let mut sites = Sites::keeping(false, |_| {}, |keeper| keeper.keep[0].bytes_max = LIMIT);
+    sites.publish_for(Span::secs(5));
+    let first = sites.published;
+    sites.cut(SOUTH, true);
+    sites.publish_for(Span::secs(120));
+    let last = sites.published;
+    sites.cut(SOUTH, false);
+    sites.publish_for(Span::secs(20));
+    sites.world.run_for(Span::secs(40));
+    for topic in 0..TOPICS {
+        let seen = &sites.world.seen(sites.historian).messages;
+        let names = [format!("plant/{topic}"), format!("$backlog/plant/{topic}")];
+        let of = seen.iter().filter(|message| names.contains(&message.0));
+        let came: BTreeSet<u64> =
+            of.map(|message| u64::from_le_bytes(message.3[..].try_into().unwrap())).collect();
+        let missing: Vec<u64> = (0..sites.published).filter(|number| !came.contains(number)).collect();
+        // What came first of the cut was given up, and nothing else.
+        let (from, to) = (missing.first().copied().unwrap_or(0), missing.last().copied().unwrap_or(0));
+        assert_eq!(missing.len() as u64, to + 1 - from, "{topic}: {missing:?}");
+        assert!(
+            (first..first + 20).contains(&from) && to + 20 < last,
+            "{topic}: {from} to {to} of {first} to {last}"
+        );
+        // Some 60 to 130 bytes for each that is left.
+        let left = (last - to) * TOPICS as u64;
+        assert!((LIMIT / 130..LIMIT / 60).contains(&left), "{left}");
     }
 }
 

@@ -34,16 +34,30 @@ pub(crate) fn choose<'a>(policy: Policy, topic: &str, candidates: &[Candidate<'a
     if policy == Policy::Hash {
         return carrier(topic, candidates.iter().map(|candidate| candidate.name));
     }
-    let key = |candidate: &Candidate<'_>| {
-        // What has been given since it last spoke of itself weighs as much as what it had then, each.
-        let had = u64::from(candidate.load.topics.max(1));
-        let scaled = |figure: u64| figure.saturating_mul(candidate.topics as u64) / had;
-        match policy {
-            Policy::LeastTopics | Policy::Hash => 0,
-            Policy::LeastTraffic => scaled(candidate.load.bytes_per_second),
-            Policy::LeastConnections => u64::from(candidate.load.connections),
-            Policy::LeastProcessor => scaled(u64::from(candidate.load.processor_permille)),
+    let spoke =
+        || candidates.iter().map(|candidate| &candidate.load).filter(|load| **load != Load::default());
+    let had = |load: &Load| u64::from(load.topics.max(1));
+    // What has been given since it last spoke of itself weighs as much as what it had then, each. One that has not spoken, since it has just begun
+    // or failed over, is taken to be like the others.
+    let scaled = |candidate: &Candidate<'_>, figure: fn(&Load) -> u64| {
+        let (all, topics) = if candidate.load == Load::default() {
+            spoke().fold((0, 0), |(all, topics): (u64, u64), load| {
+                (all.saturating_add(figure(load)), topics + had(load))
+            })
+        } else {
+            (figure(&candidate.load), had(&candidate.load))
+        };
+        all.saturating_mul(candidate.topics as u64) / topics.max(1)
+    };
+    let key = |candidate: &Candidate<'_>| match policy {
+        Policy::LeastTopics | Policy::Hash => 0,
+        Policy::LeastTraffic => scaled(candidate, |load| load.bytes_per_second),
+        // Each topic that was given since may bring a link.
+        Policy::LeastConnections => {
+            let given = (candidate.topics as u64).saturating_sub(u64::from(candidate.load.topics));
+            u64::from(candidate.load.connections) + given
         }
+        Policy::LeastProcessor => scaled(candidate, |load| u64::from(load.processor_permille)),
     };
     let best = candidates.iter().min_by_key(|candidate| (key(candidate), candidate.topics, candidate.name));
     best.map(|candidate| candidate.name)
@@ -89,6 +103,23 @@ mod tests {
         // Ten topics given since: it is not the calmer one any more.
         let given = [candidate("busy", 1, busy), candidate("calm", 10, calm)];
         assert_eq!(choose(Policy::LeastTraffic, "t", &given), Some("busy"));
+        let given = [candidate("busy", 10, busy), candidate("calm", 1, calm)];
+        assert_eq!(choose(Policy::LeastConnections, "t", &given), Some("calm"));
+    }
+
+    /// A router that has just failed over has said nothing yet, and has as many topics as before.
+    #[test]
+    fn who_has_not_spoken_is_taken_to_be_like_the_others() {
+        let spoken = Load { topics: 10, connections: 5, bytes_per_second: 1_000, processor_permille: 100 };
+        let silent = Load::default();
+        for (topics, best) in [(30, "spoken"), (5, "silent")] {
+            let routers = [candidate("silent", topics, silent), candidate("spoken", 10, spoken)];
+            for policy in [Policy::LeastTraffic, Policy::LeastProcessor] {
+                assert_eq!(choose(policy, "t", &routers), Some(best), "{policy:?} {topics}");
+            }
+        }
+        let routers = [candidate("silent", 6, silent), candidate("spoken", 10, spoken)];
+        assert_eq!(choose(Policy::LeastConnections, "t", &routers), Some("spoken"));
     }
 
     /// Only the topics of a router that goes move, and the others share them about equally.

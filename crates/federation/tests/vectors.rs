@@ -5,7 +5,7 @@
 mod world;
 
 use contract::Span;
-use federation::{Side, Terms};
+use federation::{Load, Policy, RouterSettings, Side, Terms};
 use simulation::Latency;
 use std::collections::BTreeSet;
 use world::World;
@@ -71,6 +71,33 @@ fn topics_go_to_the_router_with_the_fewest() {
     for (topic, (route, _)) in &world.participants[a].routes {
         assert_ne!(route.router, "r1", "{topic}");
     }
+    assert_eq!(world.broken, [""; 0]);
+}
+
+/// Topics go to the router from which least leaves, as routers have said themselves, and then to the one with fewer new ones.
+#[test]
+fn topics_go_to_the_router_from_which_least_leaves() {
+    let mut world = World::new(4);
+    world.router_settings = |settings| RouterSettings { policy: Policy::LeastTraffic, ..settings };
+    let routers = ["r1", "r2"].map(|name| world.add_router(name));
+    let [a, b] = ["a", "b"].map(|name| world.add_site(name));
+    world.run(Span::secs(2));
+    for (router, bytes_per_second) in routers.into_iter().zip([500_000, 1_000]) {
+        let load = Load { topics: 1, connections: 2, bytes_per_second, processor_permille: 10 };
+        let now = world.now;
+        world.router(router).unwrap().tell_load(now, load);
+    }
+    world.run(Span::secs(2));
+    for topic in 1..5 {
+        world.open(a, &format!("t{topic}"), Side::Publishes, &terms());
+        world.open(b, &format!("t{topic}"), Side::Subscribes, &terms());
+        world.run(Span::secs(2));
+    }
+    let had = routers.map(|router| topics_of(&mut world, router).len());
+    // A router that has no topics is taken to send nothing for any.
+    assert_eq!(had, [1, 3]);
+    let survey = federation::Survey::of(world.service.nodes());
+    assert_eq!(survey.routers["r1"].record.as_ref().unwrap().load.bytes_per_second, 500_000);
     assert_eq!(world.broken, [""; 0]);
 }
 

@@ -66,6 +66,8 @@ pub struct Network {
     trim_next: usize,
     /// Connections that are served last, and can be written to.
     ready_last: usize,
+    /// Bytes that the kernel has taken of all connections.
+    sent: u64,
     /// Prompt connections that were read in this turn, and what their sockets had taken before.
     unanswered: Vec<(u32, u64)>,
 }
@@ -118,6 +120,7 @@ impl Network {
             trim_at: Time::ZERO,
             trim_next: 0,
             ready_last: 0,
+            sent: 0,
             unanswered: Vec::new(),
             scratch: vec![
                 0;
@@ -334,6 +337,11 @@ impl Network {
         }
     }
 
+    /// Bytes that the kernel has taken since this began, of all connections together.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// Sends what the node has written, one write per connection.
     pub(crate) fn flush(&mut self) {
         self.ready_last = 0;
@@ -421,8 +429,9 @@ impl Network {
     }
 
     fn flush_one(&mut self, index: u32) {
-        let Network { slots, poller, serves, bulk, .. } = self;
+        let Network { slots, poller, serves, bulk, sent, .. } = self;
         let Some(connection) = slots.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let before = connection.sent;
         // Whoever stopped writing because of so much must be told when it has left, even if that is now.
         connection.congested |= connection.waiting() > DRAINED_BYTES;
         // Who reads as fast as this node sends would have it for milliseconds, in which the others wait. The poller says at once
@@ -433,6 +442,7 @@ impl Network {
         } else {
             connection.send_plain(once);
         }
+        *sent += connection.sent - before;
         let waiting = connection.waiting();
         let wants_to_write = waiting > 0;
         *bulk |= wants_to_write;

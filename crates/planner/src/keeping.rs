@@ -4,12 +4,15 @@ use config::{Config, TopicFamily};
 use contract::Span;
 use journal::{Forecast, Settings, bytes_for};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The answer for what a configuration keeps, for the journal of each broker.
 #[derive(Serialize)]
 pub struct Keeping {
     /// Whether all of it is kept for as long as it is to be.
     pub kept: bool,
+    /// Whether there is room for all that topics may have, by limits of their own.
+    pub fits: bool,
     /// Bytes that it takes at most: with payloads as long, and messages as frequent, as contracts say.
     pub needs_bytes: u64,
     /// Bytes that it may take.
@@ -49,14 +52,29 @@ pub fn keeping(config: &Config) -> Option<Keeping> {
     let settings = like.settings();
     let kept: Vec<&TopicFamily> = config.topics.iter().filter(|family| family.keep > Span::ZERO).collect();
     let topics = kept.len() as u64;
-    let needs: Vec<u64> = kept.iter().map(|family| needs(family, topics, config, &settings)).collect();
+    let wants: Vec<u64> = kept.iter().map(|family| needs(family, topics, config, &settings)).collect();
+    let within = |(family, wants): (&&TopicFamily, &u64)| family.keep_bytes.unwrap_or(u64::MAX).min(*wants);
+    let needs: Vec<u64> = kept.iter().zip(&wants).map(within).collect();
     let segment = u64::from(settings.segment_bytes);
     let alive = needs.iter().fold(0, |all: u64, one| all.saturating_add(*one));
-    let needs_bytes = alive.div_ceil(segment).saturating_add(MORE_SEGMENTS).saturating_mul(segment);
-    let room = like.bytes_max.saturating_sub(MORE_SEGMENTS * segment);
-    let share = if alive > room { room as f64 / alive as f64 } else { 1.0 };
-    let family = |(family, needs): (&&TopicFamily, &u64)| {
+    // What has a rank of its own has a segment of its own that is written to.
+    let ranks: BTreeSet<u8> = kept.iter().map(|family| family.keep_rank).collect();
+    let more = MORE_SEGMENTS + (ranks.len() as u64).saturating_sub(1);
+    let needs_bytes = alive.div_ceil(segment).saturating_add(more).saturating_mul(segment);
+    let room = like.bytes_max.saturating_sub(more * segment);
+    // What is ranked before has its room first.
+    let mut left = room;
+    let mut shares = BTreeMap::new();
+    for rank in ranks {
+        let of_rank = kept.iter().zip(&needs).filter(|(family, _)| family.keep_rank == rank);
+        let alive = of_rank.fold(0, |all: u64, (_, one)| all.saturating_add(*one));
+        shares.insert(rank, if alive > left { left as f64 / alive as f64 } else { 1.0 });
+        left = left.saturating_sub(alive);
+    }
+    let family = |((family, wants), needs): ((&&TopicFamily, &u64), &u64)| {
         let keep = family.keep.as_millis_f64() / 1e3;
+        let limited = if needs < wants { *needs as f64 / *wants as f64 } else { 1.0 };
+        let share = limited * shares.get(&family.keep_rank).copied().unwrap_or(1.0);
         KeptFamily {
             filter: family.rule.filter.to_string(),
             keep_s: keep,
@@ -66,8 +84,14 @@ pub fn keeping(config: &Config) -> Option<Keeping> {
             needs_bytes: *needs,
         }
     };
-    let topics = kept.iter().zip(&needs).map(family).collect();
-    Some(Keeping { kept: alive <= room, needs_bytes, bytes_max: like.bytes_max, topics })
+    let topics = kept.iter().zip(&wants).zip(&needs).map(family).collect();
+    Some(Keeping {
+        kept: alive <= room && needs == wants,
+        fits: alive <= room,
+        needs_bytes,
+        bytes_max: like.bytes_max,
+        topics,
+    })
 }
 
 fn rate(family: &TopicFamily) -> Option<f64> {
@@ -128,6 +152,27 @@ mod tests {
         // 1 GiB less three segments.
         assert!(!short.kept && short.needs_bytes > 3 << 30 && (700.0..1_000.0).contains(&holds), "{holds}");
         assert!((short.topics[0].messages_per_second.unwrap() - 1_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_limit_of_its_own_and_a_rank_say_who_has_room() {
+        let topic = |name: &str, more: &str| {
+            format!(
+                "[[topic]]\nfilter = \"{name}\"\nperiod = \"10ms\"\nstreams = 10\nsize = \"936B\"\nkeep = \"10min\"\n{more}\n"
+            )
+        };
+        let limited = answer(&topic("plant/+", "keep_bytes = \"100MiB\""));
+        let [family] = limited.topics.as_slice() else { panic!("one family") };
+        // A sixth of what ten minutes take.
+        assert!(!limited.kept && limited.fits && family.needs_bytes == 100 << 20, "{}", family.needs_bytes);
+        assert!((90.0..110.0).contains(&family.holds_s), "{}", family.holds_s);
+        // Both together are more than there is: the first keeps all of it.
+        let both = answer(&(topic("alarm/+", "keep_rank = 0") + &topic("plant/+", "")));
+        assert!(!both.kept && !both.fits && (both.topics[0].holds_s - 600.0).abs() < 1e-6);
+        assert!((100.0..500.0).contains(&both.topics[1].holds_s), "{}", both.topics[1].holds_s);
+        let alike = answer(&(topic("alarm/+", "") + &topic("plant/+", "")));
+        assert!((both.topics[1].holds_s..600.0).contains(&alike.topics[0].holds_s));
+        assert!((alike.topics[0].holds_s - alike.topics[1].holds_s).abs() < 1e-6);
     }
 
     #[test]

@@ -75,6 +75,8 @@ mod tests {
         let family = |(filter, streams): &(&str, u32)| TopicFamily {
             subscribers: 1,
             keep: Span::ZERO,
+            keep_bytes: None,
+            keep_rank: 0,
             rule: TopicRule::new(filter.parse().unwrap(), Contract::every(Span::millis(50))),
             streams: *streams,
         };

@@ -93,6 +93,7 @@ pub fn run(arguments: Arguments) -> Outcome {
             router::drain(&load(None)?, &router, undo, within, format)
         }
         Command::Site { command: SiteCommand::Status { wide } } => site::status(&load(None)?, wide, format),
+        Command::Site { command: SiteCommand::Top { wide } } => site::top::run(&load(None)?, wide, format),
         Command::Site { command: SiteCommand::Tree } => site::tree(&load(None)?, format),
         Command::Site { command: SiteCommand::Demo(arguments) } => demos::sites::run(&arguments, format),
         Command::Site { command: SiteCommand::Check } => site::check(&load(None)?, format),

@@ -1,9 +1,11 @@
 //! `verge site`: how this site is joined to others.
 
+pub mod top;
+
 use crate::arguments::Format;
 use config::{Bandwidth, BrokerAddress, Config};
 use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
-use federation::{Refused, Survey, SurveyedTopic};
+use federation::{Load, Refused, Survey, SurveyedTopic};
 use planner::{Crossing, Keeping};
 use report::{
     CoordinationReport, FlowReport, KeeperReport, LinkReport, LinkUse, RefusedStream, RouterReport,
@@ -141,7 +143,12 @@ fn check_journal(answer: &Keeping) -> Result<(), Trouble> {
         mib(answer.needs_bytes),
         mib(answer.bytes_max)
     ))?;
-    if !answer.kept {
+    if answer.fits && !answer.kept {
+        let said = coloured("too small:", RED);
+        line(&format!(
+            "{said} the oldest messages are given up before their time where keep_bytes of a topic is less than they take: raise it, or keep less"
+        ))?;
+    } else if !answer.kept {
         line(&format!(
             "{} the oldest messages are given up before their time: raise site.journal_bytes to {} MiB, or keep less; where payloads \
              are shorter, say so with `size` in [[topic]]",
@@ -183,15 +190,24 @@ pub fn tree(config: &Config, format: Format) -> Outcome {
         line("There is nothing yet: no site or router has been there with this coordination.namespace.")?;
         return Ok(yes(whole));
     }
-    let mut routers = table(&["router", "reached at", "leads", "drains", "topics"], &[4]);
+    let mut routers = table(
+        &["router", "reached at", "leads", "drains", "topics", "sites", "sends kB/s", "processor"],
+        &[4, 5, 6, 7],
+    );
     for (name, router) in &survey.routers {
         let leads = if survey.leader.as_ref() == Some(name) { "yes" } else { "" };
         let (place, drains) = match &router.record {
             Some(record) => (record.locator.clone(), if router.drains { "yes" } else { "" }),
             None => (coloured("is not there", RED), ""),
         };
-        let topics = router.topics.to_string();
-        routers.add_row([name.clone(), place, leads.to_owned(), drains.to_owned(), topics]);
+        // One that has just begun has not said anything.
+        let load = router.record.as_ref().map(|record| record.load).filter(|load| *load != Load::default());
+        let figure = |of: fn(&Load) -> String| load.as_ref().map(of).unwrap_or_default();
+        let sites = figure(|load| load.connections.to_string());
+        let sends = figure(|load| format!("{:.1}", load.bytes_per_second as f64 / 1e3));
+        let processor = figure(|load| format!("{:.1} %", f64::from(load.processor_permille) / 10.0));
+        let (leads, drains, topics) = (leads.to_owned(), drains.to_owned(), router.topics.to_string());
+        routers.add_row([name.clone(), place, leads, drains, topics, sites, sends, processor]);
     }
     line(&routers.to_string())?;
     let sites: Vec<&str> = survey.sites.keys().map(String::as_str).collect();

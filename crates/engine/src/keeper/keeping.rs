@@ -62,8 +62,8 @@ impl Keeping {
             settings.identity
         });
         let (mut logs, mut rules) = (Vec::new(), Vec::new());
-        for KeptTopics { filter, keep } in &settings.keep {
-            let like = TopicSettings { keep: *keep, ..TopicSettings::default() };
+        for KeptTopics { filter, keep, bytes_max, rank } in &settings.keep {
+            let like = TopicSettings { keep: *keep, bytes_max: *bytes_max, priority: *rank };
             let kept = *keep > Span::ZERO;
             let topic = kept.then(|| journal.topic(filter.as_str().as_bytes(), like)).and_then(Result::ok);
             rules.push((filter.clone(), topic.map(|_| logs.len())));

@@ -107,8 +107,12 @@ impl World {
     ) {
         for beside in [2 * pair, 2 * pair + 1] {
             let mut settings = KeeperSettings::new(site, beside as u8 % 2, 2, self.now.0);
-            let kept =
-                |filter: &&str| KeptTopics { filter: filter.parse().unwrap(), keep: Span::secs(3_600) };
+            let kept = |filter: &&str| KeptTopics {
+                filter: filter.parse().unwrap(),
+                keep: Span::secs(3_600),
+                bytes_max: u64::MAX,
+                rank: 3,
+            };
             settings.keep = keep.iter().map(kept).collect();
             settings.identity = 1_000 + beside as u64;
             tune(&mut settings);

@@ -36,7 +36,7 @@ pub fn start(
         }
     };
     lines.say(&format!("site {}: its journal is {}", site.name, folder.display()));
-    if let Some(plan) = planner::keeping(config).filter(|plan| !plan.kept) {
+    if let Some(plan) = planner::keeping(config).filter(|plan| !plan.fits) {
         lines.say(&format!(
             "note: the journal may have {} bytes, and what is to be kept may take {}: the oldest messages are given up before their time then. See \
              `verge site check`",
@@ -77,8 +77,12 @@ fn settings(config: &Config, site: &SiteConfig, like: &JournalConfig, at_home: &
         (end.credentials.user, end.credentials.password) = at_home.login.clone();
         end.failover = config.delays.failover;
     }
-    let kept =
-        |topic: &config::TopicFamily| KeptTopics { filter: topic.rule.filter.clone(), keep: topic.keep };
+    let kept = |topic: &config::TopicFamily| KeptTopics {
+        filter: topic.rule.filter.clone(),
+        keep: topic.keep,
+        bytes_max: topic.keep_bytes.unwrap_or(u64::MAX),
+        rank: topic.keep_rank,
+    };
     settings.keep = config.topics.iter().map(kept).collect();
     settings.want = site.want.clone();
     (settings.history, settings.rate, settings.takes) = (like.history, like.rate, like.takes);

@@ -174,7 +174,7 @@ pub fn run(
             snapshot::say(&shown, &lines);
         }
         if let Some(routing) = &routing {
-            routing.answer(|| seen(node));
+            routing.answer(|| seen(node, net.sent()));
         }
         if let Some(answers) = &mut answers {
             answers.answer(|snapshot| fill(node, &troubles, snapshot));
@@ -208,10 +208,10 @@ fn doors(
 }
 
 /// What a router's place in coordination depends on.
-fn seen<O: Operators, G: Rules>(node: &BrokerNode<Around, O, G>) -> routing::Seen {
+fn seen<O: Operators, G: Rules>(node: &BrokerNode<Around, O, G>, sent: u64) -> routing::Seen {
     let broker = node.broker();
     let reign = broker.is_primary().then(|| broker.reign().epoch.0);
-    routing::Seen { reign, sites: broker.sites().map(str::to_owned).collect() }
+    routing::Seen { reign, sites: broker.sites().map(str::to_owned).collect(), sent }
 }
 
 /// A broker as it is now, with what its process knows of it.

@@ -1,18 +1,18 @@
 //! The thread that keeps a router's place in coordination, beside the broker that reigns.
 //!
 //! The idea: the broker carries whatever sites bring and want; here is only said that there is this router, which topics it has been given, and that
-//! the sites of each are linked, so that who had it before may stop. All that this has to know of the broker is whether it reigns and
-//! which sites are linked; it is asked ten times a second.
+//! the sites of each are linked, so that who had it before may stop; and what the router carries, by which it is given more. All that this has to
+//! know of the broker is whether it reigns, which sites are linked, and what has left it; it is asked ten times a second.
 
 use super::approach::Approach;
 use super::coordination::{Coordinated, Service, identity};
 use crate::Trouble;
 use crate::log::Lines;
 use config::{Config, RouterConfig};
-use contract::Span;
+use contract::{Span, Time};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use federation::{
-    Holder, LeaderNews, MemberNews, Participant, Request, Router, RouterNews, RouterSettings, Ticket,
+    Holder, LeaderNews, Load, MemberNews, Participant, Request, Router, RouterNews, RouterSettings, Ticket,
 };
 use host::{Helpers, now};
 use rustix::event::{EventfdFlags, eventfd};
@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 
 /// How often the broker is asked.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// Over which time is measured what the router carries; others are told as often, where it has changed.
+const LOADS_EVERY: Span = Span::secs(10);
+/// A figure that differs by no more than a part in so many is not told: all sites of a router hear of what it says.
+const MATTERS: u64 = 4;
 
 /// What is asked of the broker.
 pub struct Seen {
@@ -30,6 +34,8 @@ pub struct Seen {
     pub reign: Option<u64>,
     /// Sites whose links are connected.
     pub sites: BTreeSet<String>,
+    /// Bytes that have left it since it began, whoever they were for.
+    pub sent: u64,
 }
 
 /// Questions on their way to the data thread.
@@ -69,6 +75,7 @@ pub fn start(
         identity: identity(config),
         session: config.coordination.as_ref().map_or(Span::ZERO, |service| service.session),
         reigning: None,
+        meter: None,
         lines: lines.clone(),
         told: String::new(),
     };
@@ -94,12 +101,58 @@ pub fn start(
     Ok(Some((Questions { asked, answers }, bell)))
 }
 
+/// What a router has done since its process began.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// By a clock that nobody sets.
+    at: Time,
+    /// Topics that it has then.
+    topics: u64,
+    /// Bytes that have left it.
+    sent: u64,
+    /// Processor time.
+    processor: Span,
+}
+
+impl Reading {
+    /// What it has carried since an earlier one, and for how many topics that was.
+    fn since(&self, earlier: &Reading, sites: usize) -> Load {
+        let topics = self.topics.midpoint(earlier.topics);
+        let passed = self.at.since(earlier.at).0.max(1) as u128;
+        let each_second = u128::from(self.sent.saturating_sub(earlier.sent)) * 1_000_000_000 / passed;
+        let busy = (self.processor - earlier.processor).0.max(0) as u128 * 1_000 / passed;
+        Load {
+            topics: u32::try_from(topics).unwrap_or(u32::MAX),
+            connections: u32::try_from(sites).unwrap_or(u32::MAX),
+            bytes_per_second: u64::try_from(each_second).unwrap_or(u64::MAX),
+            processor_permille: u32::try_from(busy).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Whether what a router carries is no more as it was told.
+fn matters(told: &Load, load: &Load) -> bool {
+    let differs = |told: u64, now: u64, least: u64| told.abs_diff(now) > (told / MATTERS).max(least);
+    told.connections != load.connections
+        || differs(told.topics.into(), load.topics.into(), 0)
+        || differs(told.bytes_per_second, load.bytes_per_second, 1_000)
+        || differs(told.processor_permille.into(), load.processor_permille.into(), 10)
+}
+
+/// What this process has had of processors.
+fn processor_time() -> Span {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Span::secs(time.tv_sec) + Span::nanos(time.tv_nsec)
+}
+
 /// The router while its broker reigns.
 struct Seat {
     router: RouterConfig,
     identity: String,
     session: Span,
     reigning: Option<(u64, Box<Router>)>,
+    /// What the router had done when it was looked at last, and what it said of that.
+    meter: Option<(Reading, Load)>,
     lines: Lines,
     /// What has been told of trouble last.
     told: String,
@@ -110,9 +163,20 @@ impl Seat {
     fn look(&mut self, seen: &Seen) {
         if seen.reign != self.reigning.as_ref().map(|(reign, _)| *reign) {
             self.reigning = seen.reign.map(|reign| (reign, Box::new(self.claim(reign))));
+            self.meter = None;
         }
-        if let Some((_, router)) = &mut self.reigning {
-            router.linked(now(), &seen.sites);
+        let Some((_, router)) = &mut self.reigning else { return };
+        router.linked(now(), &seen.sites);
+        let (at, topics) = (host::monotonic(), router.topics().count() as u64);
+        let reading = Reading { at, topics, sent: seen.sent, processor: processor_time() };
+        let (before, told) = self.meter.get_or_insert_with(|| (reading, Load::default()));
+        if at.since(before.at) >= LOADS_EVERY {
+            let load = reading.since(before, seen.sites.len());
+            if matters(told, &load) {
+                *told = load;
+                router.tell_load(now(), load);
+            }
+            *before = reading;
         }
     }
 
@@ -189,5 +253,43 @@ impl Coordinated for Seat {
                 self.lines.warn(&format!("router {}: {text}", self.router.name));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_router_carries_is_reckoned_by_the_second() {
+        let reading = |seconds: u64, topics, sent, millis| Reading {
+            at: Time(seconds * 1_000_000_000),
+            topics,
+            sent,
+            processor: Span::millis(millis),
+        };
+        let (before, after) = (reading(5, 5, 1_000, 300), reading(15, 9, 1_241_000, 4_660));
+        let load = Load { topics: 7, connections: 3, bytes_per_second: 124_000, processor_permille: 436 };
+        assert_eq!(after.since(&before, 3), load);
+        let idle = reading(5, 0, 1_000, 300);
+        assert_eq!(idle.since(&idle, 0), Load::default());
+    }
+
+    #[test]
+    fn only_what_matters_is_told() {
+        let told = Load { topics: 100, connections: 3, bytes_per_second: 100_000, processor_permille: 100 };
+        let alike = Load { topics: 80, connections: 3, bytes_per_second: 124_000, processor_permille: 80 };
+        assert!(!matters(&told, &told) && !matters(&told, &alike));
+        for other in [
+            Load { connections: 4, ..told },
+            Load { topics: 70, ..told },
+            Load { bytes_per_second: 130_000, ..told },
+            Load { processor_permille: 130, ..told },
+            Load::default(),
+        ] {
+            assert!(matters(&told, &other) && matters(&other, &told), "{other:?}");
+        }
+        let idle = Load { bytes_per_second: 900, processor_permille: 8, ..Load::default() };
+        assert!(!matters(&Load::default(), &idle));
     }
 }
