@@ -39,6 +39,11 @@ def values(document):
     seconds = lambda reports, key: spread([report[key] for report in reports if report[key] is not None], 1) or "-"
     cut_rows = [(NAMES[system], *total(reports, "published", "missing", "twice", "out_of_order", "missed_out_of_order"), seconds(reports, "live_s"), seconds(reports, "all_live_s"),
                  *total(reports, "old"), seconds(reports, "old_begins_s"), seconds(reports, "old_ends_s")) for system, reports in by_system(cut)]
+    before = {}
+    for run in document["figures"]["runs"]:
+        if run["commit"] != document["commit"]:
+            before.setdefault(run["commit"], {})[run["part"]] = None
+    kept = [f"{', '.join(parts)} at commit {by}" for by, parts in before.items()]
     drained = spread([report["seconds"] for report in drain], 1)
     return {
         "hops": table(["way", "p50 ms", "p99 ms", "longest ms", "publishing site, µs a message", "router", "receiving site"], hop_rows),
@@ -46,6 +51,7 @@ def values(document):
         "wire": table(["system", "publishing site, bytes a message", "router", "receiving site", "idle: publishing site, bytes/s", "router", "receiving site"],
                       wire_rows),
         "deaths": table(["router", "silence ms", "published", "missing", "twice", "out of order"], death_rows),
+        "kept": f"Measured before: {'; '.join(kept)}." if kept else "",
         "drained": f"{drain[0]['topics']} topics were given away in {drained} s." if drain else "",
         "cuts": table(["system", "published", "missing", "twice", "out of order", "backlog out of order", "first topic live again s", "last", "older than 1 s", "the first came at s", "the last"],
                       cut_rows),
