@@ -173,6 +173,8 @@ pub struct Asking {
     acts: Option<Span>,
     /// Whether it knows what the other keeper knows.
     informed: bool,
+    /// It has just begun, and has never known: what comes live counts for nothing until it is told what the other keeper made of it.
+    fresh: bool,
     greeted: Option<Span>,
     number: u64,
     wanted: Vec<TopicFilter>,
@@ -259,6 +261,7 @@ impl Asking {
             clock: Steady { seen: now, now: Span::ZERO, doubts_until: Span::ZERO, stood_still: false },
             acts: None,
             informed: false,
+            fresh: true,
             greeted: None,
             number: settings.began.0,
             wanted: Vec::new(),
@@ -295,6 +298,11 @@ impl Asking {
         self.origins.iter().map(|(site, origin)| view(site, origin)).collect()
     }
 
+    /// Filters that are wanted here.
+    pub fn wanted(&self) -> usize {
+        self.wanted.len()
+    }
+
     /// Somebody has set the clock: it is `by` further than it would be, or back.
     pub fn handle_clock_step(&mut self, by: Span) {
         self.clock.seen = self.clock.seen.moved(by);
@@ -312,6 +320,9 @@ impl Asking {
         }
         if !ended.is_empty() && !Mutant::PassOverAway.is_on() {
             self.origins.values_mut().for_each(Origin::want_less);
+            if filters.is_empty() {
+                self.origins.values_mut().for_each(Origin::want_nothing);
+            }
         }
         self.gone.extend(ended.into_iter().take(GONE_MAX).map(Box::from));
         self.gone.retain(|gone| !texts.contains(&**gone));
@@ -330,6 +341,7 @@ impl Asking {
         self.acts = acts.then_some(now);
         self.greeted = None;
         self.informed = acts;
+        self.fresh &= !acts;
         self.origins.values_mut().for_each(|origin| origin.begin_anew(acts));
         if !acts {
             // The other one goes on at once.
@@ -392,7 +404,7 @@ impl Asking {
             && (self.lately.len() > LATELY_MAX || now - *at >= DOUBTING[0])
             && let Some((_, site, name, seq)) = self.lately.pop_front()
         {
-            let Some(origin) = self.origins.get_mut(&site) else { continue };
+            let Some(origin) = self.origins.get_mut(&site).filter(|_| !self.fresh) else { continue };
             origin.seen.insert(now, (&name.topic, &name.publisher, name.life), (seq, seq));
         }
     }

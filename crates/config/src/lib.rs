@@ -674,6 +674,15 @@ impl Understanding {
         self.effective.push((format!("topic {filter}"), contract.to_string(), self.origin(place)));
         let keep = row.get(&topic::KEEP);
         let (keep_bytes, keep_rank) = (row.get(&topic::KEEP_BYTES), row.get(&topic::KEEP_RANK));
+        if keep <= Span::ZERO
+            && (row.given(&topic::KEEP_BYTES).is_some() || row.given(&topic::KEEP_RANK).is_some())
+        {
+            let message =
+                "keep_bytes and keep_rank say how messages are kept, and keep does not say for how long"
+                    .to_owned();
+            self.problem(place, message, "give keep as well, such as \"72h\"".to_owned());
+            return None;
+        }
         let gap = row.get(&topic::GAP);
         let is_rare = contract.period.is_forever();
         if gap <= Span::ZERO || !gap.is_forever() && !is_rare && gap <= contract.period {

@@ -141,6 +141,8 @@ pub trait KeeperReporter {
 pub struct KeeperView {
     /// Whether its broker reigns, so that it asks.
     pub acts: bool,
+    /// Filters that are subscribed below `$backlog/` at the site.
+    pub wanted: usize,
     /// How the journal is.
     pub state: journal::State,
     /// Bytes of all its files.
@@ -272,6 +274,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         let (kept, not_kept, given_up) = self.keeping.counts(&self.journal);
         KeeperView {
             acts: self.acts,
+            wanted: self.asking.wanted(),
             state: self.journal.state().clone(),
             bytes: self.journal.used_bytes(),
             kept,

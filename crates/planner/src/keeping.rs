@@ -1,6 +1,6 @@
 //! What a site's journal takes of the disk, and whether that is as much as it may.
 
-use config::{Config, TopicFamily};
+use config::{Config, JournalConfig, TopicFamily};
 use contract::Span;
 use journal::{Forecast, Settings, bytes_for};
 use serde::Serialize;
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The answer for what a configuration keeps, for the journal of each broker.
 #[derive(Serialize)]
 pub struct Keeping {
-    /// Whether all of it is kept for as long as it is to be.
+    /// Whether all of it is kept for as long as it is to be, or until it has as many bytes as it may have by itself.
     pub kept: bool,
-    /// Whether there is room for all that topics may have, by limits of their own.
-    pub fits: bool,
+    /// So many bytes would do for that.
+    pub enough_bytes: u64,
     /// Bytes that it takes at most: with payloads as long, and messages as frequent, as contracts say.
     pub needs_bytes: u64,
     /// Bytes that it may take.
@@ -86,13 +86,30 @@ pub fn keeping(config: &Config) -> Option<Keeping> {
     };
     let topics = kept.iter().zip(&wants).zip(&needs).map(family).collect();
     Some(Keeping {
-        kept: alive <= room && needs == wants,
-        fits: alive <= room,
+        kept: alive <= room,
+        enough_bytes: enough(like, alive, more),
         needs_bytes,
         bytes_max: like.bytes_max,
         topics,
     })
 }
+
+/// What the journal would have to have. Segments of a larger one are larger.
+fn enough(like: &JournalConfig, alive: u64, more: u64) -> u64 {
+    let mut bytes = like.bytes_max;
+    for _ in 0..TRIES {
+        let segment = u64::from(JournalConfig { bytes_max: bytes, ..like.clone() }.settings().segment_bytes);
+        let needs = alive.div_ceil(segment).saturating_add(more).saturating_mul(segment);
+        if needs <= bytes {
+            return bytes;
+        }
+        bytes = needs;
+    }
+    bytes
+}
+
+/// A segment grows to at most sixteen times what it is at least.
+const TRIES: usize = 32;
 
 fn rate(family: &TopicFamily) -> Option<f64> {
     let period = family.rule.contract.period;
@@ -128,9 +145,13 @@ mod tests {
     use super::*;
 
     fn answer(more: &str) -> Keeping {
+        answer_with("1GiB", more)
+    }
+
+    fn answer_with(bytes: &str, more: &str) -> Keeping {
         let text = format!(
             "[brokers.a]\nclients = \"127.0.0.1:7571\"\nstart_as = \"primary\"\n[site]\nname = \"north\"\njournal = \"/j\"\n\
-             journal_bytes = \"1GiB\"\n[routers.r1]\naddress = \"r:7571\"\n{more}"
+             journal_bytes = \"{bytes}\"\n[routers.r1]\naddress = \"r:7571\"\n{more}"
         );
         keeping(&config::testing::load("keeping", &text)).unwrap()
     }
@@ -148,6 +169,9 @@ mod tests {
         assert!(fits.kept && (1_000..1_100).contains(&each), "{each}");
         assert!((fits.topics[0].holds_s - 600.0).abs() < 1e-6);
         let short = answer(&topic("1h"));
+        let enough = short.enough_bytes;
+        let text = format!("{enough}B");
+        assert!(answer_with(&text, &topic("1h")).kept, "{text}");
         let holds = short.topics[0].holds_s;
         // 1 GiB less three segments.
         assert!(!short.kept && short.needs_bytes > 3 << 30 && (700.0..1_000.0).contains(&holds), "{holds}");
@@ -164,11 +188,11 @@ mod tests {
         let limited = answer(&topic("plant/+", "keep_bytes = \"100MiB\""));
         let [family] = limited.topics.as_slice() else { panic!("one family") };
         // A sixth of what ten minutes take.
-        assert!(!limited.kept && limited.fits && family.needs_bytes == 100 << 20, "{}", family.needs_bytes);
+        assert!(limited.kept && family.needs_bytes == 100 << 20, "{}", family.needs_bytes);
         assert!((90.0..110.0).contains(&family.holds_s), "{}", family.holds_s);
         // Both together are more than there is: the first keeps all of it.
         let both = answer(&(topic("alarm/+", "keep_rank = 0") + &topic("plant/+", "")));
-        assert!(!both.kept && !both.fits && (both.topics[0].holds_s - 600.0).abs() < 1e-6);
+        assert!(!both.kept && (both.topics[0].holds_s - 600.0).abs() < 1e-6);
         assert!((100.0..500.0).contains(&both.topics[1].holds_s), "{}", both.topics[1].holds_s);
         let alike = answer(&(topic("alarm/+", "") + &topic("plant/+", "")));
         assert!((both.topics[1].holds_s..600.0).contains(&alike.topics[0].holds_s));

@@ -34,6 +34,9 @@ pub struct SiteReport {
 pub struct KeeperReport {
     /// Whether it asks for what was missed: that beside the broker that reigns does.
     pub asks: bool,
+    /// Filters below `$backlog/` that are subscribed at the site.
+    #[serde(default)]
+    pub wanted: usize,
     /// What is wrong with its journal; empty: nothing.
     pub trouble: String,
     /// Bytes of the journal's files.

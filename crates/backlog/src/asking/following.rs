@@ -1,7 +1,7 @@
 //! What two keepers of a site tell each other: who stands by knows what has been handed on, and goes on with it.
 
-use super::{Asking, GREETING, Hands, Numbered, Place, UNTOLD_MAX, Unsettled};
-use crate::seen::Seen;
+use super::{Asking, DOUBTING, GREETING, Hands, Numbered, Place, UNTOLD_MAX, Unsettled};
+
 use crate::words::{LOGS_MAX, STREAMS_MAX};
 use crate::{Progress, StreamName, Told};
 use contract::{Mutant, Span, Time};
@@ -23,10 +23,6 @@ impl Asking {
             Progress::Doubts(left) => {
                 self.lately.clear();
                 self.clock.doubt(left);
-                if !self.informed {
-                    // What came live since this began counts for nothing; what the other one has of it is told behind this.
-                    self.origins.values_mut().for_each(|origin| origin.seen = Seen::default());
-                }
                 return;
             }
             Progress::HandsOn { origin, journal } => {
@@ -40,6 +36,7 @@ impl Asking {
             Progress::Had { origin, streams, places, all } => (origin, streams, places, all),
         };
         self.informed |= all;
+        self.fresh &= !all;
         if site.is_empty() {
             return;
         }
@@ -93,8 +90,9 @@ impl Asking {
     fn tell_everything(&self, hands: &mut impl Hands) {
         let mut left = true;
         let doubts = self.clock.doubts_until - self.clock.now;
-        if doubts > Span::ZERO && !Mutant::TellNoDoubts.is_on() {
-            left &= hands.tell(&Progress::Doubts(doubts));
+        // What came live a moment ago the other one has not counted yet.
+        if doubts + DOUBTING[0] > Span::ZERO && !Mutant::TellNoDoubts.is_on() {
+            left &= hands.tell(&Progress::Doubts(doubts.max(Span::ZERO)));
         }
         for (site, origin) in &self.origins {
             let had = |origin: &str, streams, places| Progress::Had {

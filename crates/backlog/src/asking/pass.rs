@@ -93,6 +93,11 @@ impl Origin {
         self.pass.iter_mut().for_each(|pass| pass.narrowed |= stays);
     }
 
+    /// Nobody wants anything: what is under way is asked for again when somebody does.
+    pub(super) fn want_nothing(&mut self) {
+        self.pass = None;
+    }
+
     /// Who acts is another one.
     pub(super) fn begin_anew(&mut self, acts: bool) {
         self.pass = None;
@@ -379,8 +384,12 @@ impl Origin {
             let is_missing = left.get(&name).is_some_and(|ranges| ranges.has(item.seq));
             // It may have come live meanwhile.
             let has_come = self.seen.has(item.topic, item.publisher, item.life, item.seq);
-            let is_left_out = asks_who_wants && !arrival.wants(item.topic);
-            if !is_missing || is_left_out || has_come && !Mutant::HandAgain.is_on() {
+            if is_missing && asks_who_wants && !arrival.wants(item.topic) {
+                // Also what follows of it, if somebody is back before that comes: it comes in its order when it is asked for again.
+                left.remove(&name);
+                continue;
+            }
+            if !is_missing || has_come && !Mutant::HandAgain.is_on() {
                 continue;
             }
             let Some(numbered) = self.hand_on(site, &item, arrival, hands) else {
@@ -397,9 +406,7 @@ impl Origin {
             }
         }
         if has_room && (items.done || Mutant::EndAtFirst.is_on()) {
-            // What nobody wants for the moment is there.
-            let looked_for = left.iter().filter(|(name, _)| !asks_who_wants || arrival.wants(&name.topic));
-            let gone = looked_for.map(|(name, ranges)| self.seen.lacking(name, ranges.iter()).numbers());
+            let gone = left.iter().map(|(name, ranges)| self.seen.lacking(name, ranges.iter()).numbers());
             self.gone = gone.fold(self.gone, u64::saturating_add);
             self.end_pass(steady, after, up_to);
         } else if let Some(Pass { stage: Stage::Give { missing, index, .. }, .. }) = &mut self.pass {

@@ -139,21 +139,16 @@ fn check_journal(answer: &Keeping) -> Result<(), Trouble> {
     line("")?;
     line(&topics.to_string())?;
     line(&format!(
-        "The journal of each broker takes {} MiB of the disk at most, and may take {} (site.journal_bytes).",
+        "What is kept needs {} MiB of each broker's disk at most, and the journal may take {} (site.journal_bytes).",
         mib(answer.needs_bytes),
         mib(answer.bytes_max)
     ))?;
-    if answer.fits && !answer.kept {
-        let said = coloured("too small:", RED);
-        line(&format!(
-            "{said} the oldest messages are given up before their time where keep_bytes of a topic is less than they take: raise it, or keep less"
-        ))?;
-    } else if !answer.kept {
+    if !answer.kept {
         line(&format!(
             "{} the oldest messages are given up before their time: raise site.journal_bytes to {} MiB, or keep less; where payloads \
              are shorter, say so with `size` in [[topic]]",
             coloured("too small:", RED),
-            mib(answer.needs_bytes)
+            mib(answer.enough_bytes)
         ))?;
     }
     Ok(())
@@ -262,7 +257,12 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         line(&format!("site {}, broker {broker}: {said}", site.name))?;
     }
     let Some(report) = carrying else {
-        line(&coloured("no uplink carries: nothing crosses", RED))?;
+        let known = rows.iter().all(|row| row.report.is_some());
+        let said = match known {
+            true => coloured("no uplink carries: nothing crosses", RED),
+            false => coloured("no uplink that could be asked carries: what crosses is not known", YELLOW),
+        };
+        line(&said)?;
         return Ok(yes(false));
     };
     let mut shown = table(&HEADINGS, &[2, 3, 4, 5, 6, 7, 8]);
@@ -358,6 +358,11 @@ fn keepers_of(rows: &[Row]) -> Result<(), Trouble> {
             shown.add_row([of.site.clone(), heard, asks.to_owned()].into_iter().chain(counts));
         }
         line(&shown.to_string())?;
+        if keeper.wanted == 0 {
+            line(
+                "Nobody subscribes `$backlog/...` here, so nothing is asked for. What is left waits for a minute after somebody did, and for 10 minutes after a start.",
+            )?;
+        }
     }
     Ok(())
 }

@@ -155,7 +155,7 @@ fn all_problems_of_operators_are_shown_at_once() {
         "two operators are called `x`",
         "write a name without `/`",
         "whole number from 1 to 65536, \"all\" or \"latest\"",
-        "write a \"all\" or \"any\"",
+        "write \"all\" or \"any\"",
         "names `z`, which is not among its inputs",
         "name inputs of this operator only",
         "`level` belongs to an output",

@@ -36,7 +36,7 @@ pub fn start(
         }
     };
     lines.say(&format!("site {}: its journal is {}", site.name, folder.display()));
-    if let Some(plan) = planner::keeping(config).filter(|plan| !plan.fits) {
+    if let Some(plan) = planner::keeping(config).filter(|plan| !plan.kept) {
         lines.say(&format!(
             "note: the journal may have {} bytes, and what is to be kept may take {}: the oldest messages are given up before their time then. See \
              `verge site check`",
@@ -158,6 +158,7 @@ impl Shown {
 fn without(trouble: String, bytes_max: u64) -> KeeperReport {
     KeeperReport {
         asks: false,
+        wanted: 0,
         trouble,
         bytes: 0,
         bytes_max,
@@ -186,6 +187,7 @@ fn report_of(view: KeeperView, bytes_max: u64) -> KeeperReport {
     });
     KeeperReport {
         asks: view.acts,
+        wanted: view.wanted,
         trouble: trouble(&view.state).unwrap_or_default(),
         bytes: view.bytes,
         bytes_max,

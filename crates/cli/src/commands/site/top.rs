@@ -3,7 +3,7 @@
 use super::{Row, ask, joins_nothing};
 use crate::arguments::Format;
 use config::Config;
-use console::{GREEN, Outcome, RED, Trouble, coloured, fit, json, line, table, terminal};
+use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal};
 use report::{FlowReport, MissedReport, SiteReport};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const HEADINGS: [&str; 10] = [
 /// Columns that are left out first where a terminal is narrow.
 const LESS_IMPORTANT: [&str; 4] = ["way ms", "streams out", "streams in", "dropped/s"];
 
-/// Nothing crosses.
+/// Nothing crosses, or nobody could say.
 #[derive(Serialize)]
 struct Idle {
     /// There is none whose uplink carries.
@@ -121,7 +121,8 @@ fn crossed(broker: &str, (before, after): (&SiteReport, &SiteReport), passed: Du
         }
     };
     let routers = after.routers.iter().map(|router| {
-        let known = before.routers.iter().find(|known| known.name == router.name);
+        // What is published towards a router that is not reached waits, and may be too old when it is.
+        let known = before.routers.iter().find(|known| router.reached && known.name == router.name);
         RouterRates {
             router: router.name.clone(),
             reached: router.reached,
@@ -163,12 +164,15 @@ fn show_nothing(site: &str, rows: &[(Instant, Row)], format: Format) -> Result<(
     let told =
         rows.iter().filter_map(|(_, row)| Some(format!("broker {}: {}", row.broker, row.trouble.as_ref()?)));
     let told: Vec<String> = told.collect();
-    let trouble = if told.is_empty() { "no uplink carries".to_owned() } else { told.join("; ") };
+    let (said, trouble) = match told.is_empty() {
+        true => (coloured("nothing crosses:", RED), "no uplink carries".to_owned()),
+        false => (coloured("what crosses is not known:", YELLOW), told.join("; ")),
+    };
     if format == Format::Json {
         return json(&Idle { broker: None, trouble });
     }
     begin()?;
-    line(&format!("site {site}: {} {trouble}", coloured("nothing crosses:", RED)))
+    line(&format!("site {site}: {said} {trouble}"))
 }
 
 fn show(site: &str, crossed: &Crossed, wide: bool) -> Result<(), Trouble> {
@@ -202,7 +206,7 @@ fn show(site: &str, crossed: &Crossed, wide: bool) -> Result<(), Trouble> {
         return Ok(());
     }
     let mut missed =
-        table(&["missed of", "heard", "left at most", "in/s", "kB/s", "done in s"], &[2, 3, 4, 5]);
+        table(&["missed of", "heard", "left at most", "in/s", "kB/s", "done in s at most"], &[2, 3, 4, 5]);
     for of in &crossed.missed {
         missed.add_row([
             of.site.clone(),
@@ -246,6 +250,7 @@ mod tests {
         };
         let keeper = KeeperReport {
             asks: true,
+            wanted: 1,
             trouble: String::new(),
             bytes: 0,
             bytes_max: 0,
