@@ -205,6 +205,7 @@ struct Origin {
     sources: BTreeMap<u64, Source>,
     places: BTreeMap<(u64, Box<str>), u64>,
     pass: Option<Pass>,
+    /// From which journal was handed on last.
     unsettled: Option<Unsettled>,
     /// Passes in a row after which a place stayed, since somebody had gone meanwhile.
     stayed: u32,
@@ -319,10 +320,8 @@ impl Asking {
             (self.rested, self.gone) = (Some(now), BTreeSet::new());
         }
         if !ended.is_empty() && !Mutant::PassOverAway.is_on() {
-            self.origins.values_mut().for_each(Origin::want_less);
-            if filters.is_empty() {
-                self.origins.values_mut().for_each(Origin::want_nothing);
-            }
+            let leave = if filters.is_empty() { Origin::want_nothing } else { Origin::want_less };
+            self.origins.values_mut().for_each(leave);
         }
         self.gone.extend(ended.into_iter().take(GONE_MAX).map(Box::from));
         self.gone.retain(|gone| !texts.contains(&**gone));
@@ -426,9 +425,7 @@ impl Asking {
         let Some(origin) = self.origins.get_mut(site) else { return };
         match part {
             Part::List { number, after, up_to, streams } => {
-                let wanted = &self.wanted;
-                let is_wanted = |topic: &str| wanted.iter().any(|filter| filter.matches(topic));
-                if origin.take_list(steady, *number, (*after, *up_to), streams, &is_wanted) {
+                if origin.take_list(steady, *number, (*after, *up_to), streams, &self.wanted) {
                     self.number += 1;
                     origin.ask_for_rest(steady, self.number, (site, rate), hands);
                 } else {

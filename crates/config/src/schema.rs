@@ -85,6 +85,22 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The same in a sentence that says what to write.
+    pub(crate) fn expected(self) -> String {
+        let is_plain = matches!(
+            self,
+            Kind::Choice(_)
+                | Kind::Address
+                | Kind::AddressOrNone
+                | Kind::Proxy
+                | Kind::Vote
+                | Kind::Bytes
+                | Kind::BytesWithin(..)
+                | Kind::BytesOrAuto(..)
+        );
+        format!("{}{}", if is_plain { "" } else { "a " }, self.describe())
+    }
+
     /// What to write, for people.
     pub fn describe(self) -> String {
         match self {

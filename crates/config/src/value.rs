@@ -190,11 +190,7 @@ fn integers(items: &[Raw]) -> Option<Vec<i64>> {
 
 /// Understands a value, or says what is wrong with it and what to write.
 pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
-    let expected = || {
-        let what = kind.describe();
-        let one = if what.starts_with(['"']) || what.starts_with("bytes") { "" } else { "a " };
-        format!("{raw} is not what this key takes: write {one}{what}")
-    };
+    let expected = || format!("{raw} is not what this key takes: write {}", kind.expected());
     match (kind, raw) {
         (
             Kind::DurationOrAuto | Kind::IntegerOrAuto(..) | Kind::SwitchOrAuto | Kind::BytesOrAuto(..),

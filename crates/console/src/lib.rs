@@ -89,6 +89,30 @@ pub fn fit<'a>(
     left_out
 }
 
+/// Leaves out columns until the table fits the terminal, where there is one; none if it may be `wide`.
+pub fn fit_terminal<'a>(
+    table: &mut Table,
+    wide: bool,
+    headings: &[&str],
+    less_important: &[&'a str],
+) -> Vec<&'a str> {
+    let columns = terminal().filter(|_| !wide).map(|(columns, _)| columns);
+    columns.map(|columns| fit(table, columns, headings, less_important)).unwrap_or_default()
+}
+
+/// Says which columns were left out, if any were.
+pub fn say_left_out(left_out: &[&str]) -> Result<(), Trouble> {
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))
+}
+
+/// What is shown again and again begins: a terminal is cleared; a file is given one report after the other.
+pub fn begin_screen() -> Result<(), Trouble> {
+    line(if terminal().is_some() { "\x1b[2J\x1b[H" } else { "" })
+}
+
 /// Prints the table or the data, as asked for.
 pub fn print(format: Format, table: &Table, data: &impl Serialize) -> Result<(), Trouble> {
     match format {

@@ -60,7 +60,7 @@ pub fn keeping(config: &Config) -> Option<Keeping> {
     // What has a rank of its own has a segment of its own that is written to.
     let ranks: BTreeSet<u8> = kept.iter().map(|family| family.keep_rank).collect();
     let more = MORE_SEGMENTS + (ranks.len() as u64).saturating_sub(1);
-    let needs_bytes = alive.div_ceil(segment).saturating_add(more).saturating_mul(segment);
+    let needs_bytes = in_segments(alive, more, segment);
     let room = like.bytes_max.saturating_sub(more * segment);
     // What is ranked before has its room first.
     let mut left = room;
@@ -94,12 +94,17 @@ pub fn keeping(config: &Config) -> Option<Keeping> {
     })
 }
 
+/// What so many bytes take that are alive, with the segments beside them.
+fn in_segments(alive: u64, more: u64, segment: u64) -> u64 {
+    alive.div_ceil(segment).saturating_add(more).saturating_mul(segment)
+}
+
 /// What the journal would have to have. Segments of a larger one are larger.
 fn enough(like: &JournalConfig, alive: u64, more: u64) -> u64 {
     let mut bytes = like.bytes_max;
     for _ in 0..TRIES {
         let segment = u64::from(JournalConfig { bytes_max: bytes, ..like.clone() }.settings().segment_bytes);
-        let needs = alive.div_ceil(segment).saturating_add(more).saturating_mul(segment);
+        let needs = in_segments(alive, more, segment);
         if needs <= bytes {
             return bytes;
         }
@@ -108,7 +113,7 @@ fn enough(like: &JournalConfig, alive: u64, more: u64) -> u64 {
     bytes
 }
 
-/// A segment grows to at most sixteen times what it is at least.
+/// So often it is reckoned anew with larger segments, which soon are as large as they may be.
 const TRIES: usize = 32;
 
 fn rate(family: &TopicFamily) -> Option<f64> {

@@ -1,7 +1,6 @@
 //! What two keepers of a site tell each other: who stands by knows what has been handed on, and goes on with it.
 
 use super::{Asking, DOUBTING, GREETING, Hands, Numbered, Place, UNTOLD_MAX, Unsettled};
-
 use crate::words::{LOGS_MAX, STREAMS_MAX};
 use crate::{Progress, StreamName, Told};
 use contract::{Mutant, Span, Time};

@@ -79,10 +79,8 @@ pub(super) struct Arrival<'a> {
     pub(super) wanted: &'a [TopicFilter],
 }
 
-impl Arrival<'_> {
-    fn wants(&self, topic: &str) -> bool {
-        self.wanted.iter().any(|filter| filter.matches(topic))
-    }
+fn is_wanted(wanted: &[TopicFilter], topic: &str) -> bool {
+    wanted.iter().any(|filter| filter.matches(topic))
 }
 
 impl Origin {
@@ -245,8 +243,9 @@ impl Origin {
         // Who has kept for longest has most, and gives it in order.
         let first = |known: &Log<'_>| (is_other(known), known.source.began, !known.source.reigns);
         let next = self.logs().filter(due).min_by_key(first)?;
-        let (is_other, next) = (is_other(&next), (next.journal, Box::from(next.log), next.end, next.place));
-        if let Some(before) = before.filter(|_| is_other) {
+        let changes = is_other(&next);
+        let next = (next.journal, Box::from(next.log), next.end, next.place);
+        if let Some(before) = before.filter(|_| changes) {
             let source = self.sources.get(&before.journal);
             let is_new = source.is_some_and(|source| now - source.since < LISTENING);
             if now < before.until || is_new {
@@ -274,7 +273,7 @@ impl Origin {
         number: u64,
         (after, up_to): (u64, u64),
         streams: &Listed,
-        is_wanted: &dyn Fn(&str) -> bool,
+        wanted: &[TopicFilter],
     ) -> bool {
         let Some(pass) = &mut self.pass else { return false };
         if pass.number != number || !matches!(pass.stage, Stage::List) {
@@ -283,7 +282,7 @@ impl Origin {
         (pass.heard, pass.tries) = (now, 0);
         let (mut missing, mut asked) = (BTreeMap::new(), 0);
         for (name, ranges) in streams {
-            if !is_wanted(&name.topic) || contract::check_name(&name.topic).is_err() {
+            if !is_wanted(wanted, &name.topic) || contract::check_name(&name.topic).is_err() {
                 continue;
             }
             // What is more than one question may name is listed again when this has come.
@@ -384,7 +383,7 @@ impl Origin {
             let is_missing = left.get(&name).is_some_and(|ranges| ranges.has(item.seq));
             // It may have come live meanwhile.
             let has_come = self.seen.has(item.topic, item.publisher, item.life, item.seq);
-            if is_missing && asks_who_wants && !arrival.wants(item.topic) {
+            if is_missing && asks_who_wants && !is_wanted(arrival.wanted, item.topic) {
                 // Also what follows of it, if somebody is back before that comes: it comes in its order when it is asked for again.
                 left.remove(&name);
                 continue;

@@ -3,7 +3,7 @@
 use super::{admin_name, connect};
 use crate::arguments::{BrokerArguments, ClientColumn, ClientsArguments, ClientsCommand, Format};
 use config::Config;
-use console::{Outcome, Trouble, complain, fit, json, line, print, table, terminal, yes};
+use console::{Outcome, Trouble, complain, fit_terminal, json, line, print, say_left_out, table, yes};
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -78,19 +78,12 @@ fn list(config: &Config, arguments: &ClientsArguments, format: Format) -> Outcom
             row.dropped.to_string(),
         ]);
     }
-    let mut left_out = Vec::new();
-    if format == Format::Table
-        && let Some((columns, _)) = terminal().filter(|_| !arguments.wide)
-    {
-        left_out = fit(&mut shown, columns, &HEADINGS, &LESS_IMPORTANT);
-    }
+    let left_out = fit_terminal(&mut shown, arguments.wide, &HEADINGS, &LESS_IMPORTANT);
     print(format, &shown, &rows)?;
     if format == Format::Table {
         let connected = rows.iter().filter(|row| row.connected).count();
         line(&format!("{connected} connected, {} away", rows.len() - connected))?;
-        if !left_out.is_empty() {
-            line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
-        }
+        say_left_out(&left_out)?;
     }
     Ok(yes(true))
 }

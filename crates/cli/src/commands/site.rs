@@ -4,7 +4,9 @@ pub mod top;
 
 use crate::arguments::Format;
 use config::{Bandwidth, BrokerAddress, Config};
-use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal, yes};
+use console::{
+    GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit_terminal, json, line, say_left_out, table, yes,
+};
 use federation::{Load, Refused, Survey, SurveyedTopic};
 use planner::{Crossing, Keeping};
 use report::{
@@ -92,7 +94,7 @@ fn check_way(answer: &Crossing) -> Result<(), Trouble> {
     );
     for topic in &answer.topics {
         let [first, further] = topic.retain;
-        let kept = if topic.kept { coloured("yes", GREEN) } else { coloured("no", RED) };
+        let kept = yes_or_no(topic.kept);
         topics.add_row([
             topic.filter.clone(),
             millis(topic.period_ms),
@@ -267,9 +269,7 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     };
     let mut shown = table(&HEADINGS, &[2, 3, 4, 5, 6, 7, 8]);
     report.routers.iter().for_each(|router| _ = shown.add_row(cells(router)));
-    let columns = terminal().filter(|_| !wide).map(|(columns, _)| columns);
-    let left_out =
-        columns.map(|columns| fit(&mut shown, columns, &HEADINGS, &LESS_IMPORTANT)).unwrap_or_default();
+    let left_out = fit_terminal(&mut shown, wide, &HEADINGS, &LESS_IMPORTANT);
     line(&shown.to_string())?;
     if let Some(CoordinationReport { holds, trouble, offered, asked, routed }) = &report.coordination {
         line(&format!(
@@ -299,9 +299,7 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         "{} filters are subscribed here. `wanted` counts those that other sites subscribe.",
         report.wanted_here
     ))?;
-    if !left_out.is_empty() {
-        line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
-    }
+    say_left_out(&left_out)?;
     Ok(yes(whole))
 }
 
@@ -352,7 +350,7 @@ fn keepers_of(rows: &[Row]) -> Result<(), Trouble> {
         }
         let mut shown = table(&["missed of", "heard", "asks", "left at most", "came", "gone"], &[3, 4, 5]);
         for of in &keeper.missed {
-            let heard = if of.heard { coloured("yes", GREEN) } else { coloured("no", RED) };
+            let heard = yes_or_no(of.heard);
             let asks = if of.asks { "yes" } else { "" };
             let counts = [of.left, of.messages, of.gone].map(|count| count.to_string());
             shown.add_row([of.site.clone(), heard, asks.to_owned()].into_iter().chain(counts));
@@ -365,6 +363,10 @@ fn keepers_of(rows: &[Row]) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+fn yes_or_no(is_well: bool) -> String {
+    if is_well { coloured("yes", GREEN) } else { coloured("no", RED) }
 }
 
 fn millis(value: Option<f64>) -> String {
@@ -404,7 +406,7 @@ fn cells(router: &RouterReport) -> [String; 9] {
     let clock = router.clock_ahead_ns.zip(router.clock_within_ns);
     let clock = clock
         .map_or("?".to_owned(), |(ahead, within)| format!("{:.3} ±{:.3}", millis(ahead), millis(within)));
-    let reached = if router.reached { coloured("yes", GREEN) } else { coloured("no", RED) };
+    let reached = yes_or_no(router.reached);
     [
         router.name.clone(),
         reached,

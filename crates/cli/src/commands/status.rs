@@ -8,7 +8,8 @@ use crate::arguments::{Format, Sort, StatusArguments};
 use comfy_table::Table;
 use config::Config;
 use console::{
-    GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, millis, table, terminal, yes,
+    GREEN, Outcome, RED, Trouble, YELLOW, begin_screen, coloured, fit, json, line, millis, table, terminal,
+    yes,
 };
 use contract::{TOPIC_BYTES_SHOWN, shortened};
 use load::{level_table, operator_table};
@@ -43,8 +44,7 @@ pub fn run(config: &Config, arguments: &StatusArguments, format: Format) -> Outc
             Format::Table => {
                 let terminal = terminal();
                 if watch {
-                    // Clears the screen and begins at its top; a file is given one report after the other.
-                    line(if terminal.is_some() { "\x1b[2J\x1b[H" } else { "" })?;
+                    begin_screen()?;
                 }
                 let lines = terminal.map(|(_, lines)| lines).filter(|_| watch && !arguments.all);
                 let columns = terminal.map(|(columns, _)| columns).filter(|_| !arguments.wide);

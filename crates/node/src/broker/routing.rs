@@ -167,17 +167,22 @@ impl Seat {
         }
         let Some((_, router)) = &mut self.reigning else { return };
         router.linked(now(), &seen.sites);
-        let (at, topics) = (host::monotonic(), router.topics().count() as u64);
+        let at = host::monotonic();
+        if self.meter.as_ref().is_some_and(|(before, _)| at.since(before.at) < LOADS_EVERY) {
+            return;
+        }
+        let topics = router.topics().count() as u64;
         let reading = Reading { at, topics, sent: seen.sent, processor: processor_time() };
-        let (before, told) = self.meter.get_or_insert_with(|| (reading, Load::default()));
-        if at.since(before.at) >= LOADS_EVERY {
+        let mut told = Load::default();
+        if let Some((before, known)) = &self.meter {
             let load = reading.since(before, seen.sites.len());
-            if matters(told, &load) {
-                *told = load;
+            told = *known;
+            if matters(known, &load) {
+                told = load;
                 router.tell_load(now(), load);
             }
-            *before = reading;
         }
+        self.meter = Some((reading, told));
     }
 
     fn claim(&self, reign: u64) -> Router {

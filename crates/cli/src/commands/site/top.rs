@@ -1,9 +1,11 @@
 //! `verge site top`: what crosses each second, and how long what was missed still takes.
 
-use super::{Row, ask, joins_nothing};
+use super::{Row, ask, joins_nothing, yes_or_no};
 use crate::arguments::Format;
 use config::Config;
-use console::{GREEN, Outcome, RED, Trouble, YELLOW, coloured, fit, json, line, table, terminal};
+use console::{
+    Outcome, RED, Trouble, YELLOW, begin_screen, coloured, fit_terminal, json, line, say_left_out, table,
+};
 use report::{FlowReport, MissedReport, SiteReport};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -131,16 +133,9 @@ fn crossed(broker: &str, (before, after): (&SiteReport, &SiteReport), passed: Du
             inward: rates(known.map(|known| &known.inward), &router.inward),
         }
     });
-    let all_missed = |report: &SiteReport| -> Vec<MissedReport> {
-        report
-            .keeper
-            .as_ref()
-            .filter(|keeper| keeper.asks)
-            .map_or_else(Vec::new, |keeper| keeper.missed.clone())
-    };
-    let earlier = all_missed(before);
-    let missed = all_missed(after).into_iter().map(|of| {
-        let known = earlier.iter().find(|known| known.site == of.site).unwrap_or(&of);
+    let earlier = missed_of(before);
+    let missed = missed_of(after).iter().map(|of| {
+        let known = earlier.iter().find(|known| known.site == of.site).unwrap_or(of);
         let messages_per_s = rate(known.messages, of.messages);
         let drains = of.left > 0 && messages_per_s > 0.0;
         MissedRates {
@@ -149,15 +144,15 @@ fn crossed(broker: &str, (before, after): (&SiteReport, &SiteReport), passed: Du
             messages_per_s,
             bytes_per_s: rate(known.bytes, of.bytes),
             drained_in_s: drains.then(|| of.left as f64 / messages_per_s),
-            site: of.site,
+            site: of.site.clone(),
         }
     });
     Crossed { broker: broker.to_owned(), seconds, routers: routers.collect(), missed: missed.collect() }
 }
 
-/// Clears the screen and begins at its top; a file is given one report after the other.
-fn begin() -> Result<(), Trouble> {
-    line(if terminal().is_some() { "\x1b[2J\x1b[H" } else { "" })
+/// What was missed of other sites, where this broker's keeper asks for it.
+fn missed_of(report: &SiteReport) -> &[MissedReport] {
+    report.keeper.as_ref().filter(|keeper| keeper.asks).map_or(&[], |keeper| &keeper.missed)
 }
 
 fn show_nothing(site: &str, rows: &[(Instant, Row)], format: Format) -> Result<(), Trouble> {
@@ -171,20 +166,20 @@ fn show_nothing(site: &str, rows: &[(Instant, Row)], format: Format) -> Result<(
     if format == Format::Json {
         return json(&Idle { broker: None, trouble });
     }
-    begin()?;
+    begin_screen()?;
     line(&format!("site {site}: {said} {trouble}"))
 }
 
 fn show(site: &str, crossed: &Crossed, wide: bool) -> Result<(), Trouble> {
-    begin()?;
+    begin_screen()?;
     line(&format!("site {site}, by the uplink of broker {}", crossed.broker))?;
     let mut routers = table(&HEADINGS, &[2, 3, 4, 5, 6, 7, 8, 9]);
-    let reached = |reached| if reached { coloured("yes", GREEN) } else { coloured("no", RED) };
+
     for router in &crossed.routers {
         let RouterRates { outward, inward, .. } = router;
         routers.add_row([
             router.router.clone(),
-            reached(router.reached),
+            yes_or_no(router.reached),
             router.way_ns.map_or("?".to_owned(), |way| format!("{:.1}", way as f64 / 1e6)),
             outward.streams.to_string(),
             format!("{:.0}", outward.messages_per_s),
@@ -195,13 +190,9 @@ fn show(site: &str, crossed: &Crossed, wide: bool) -> Result<(), Trouble> {
             format!("{:.1}", inward.bytes_per_s / 1e3),
         ]);
     }
-    let columns = terminal().filter(|_| !wide).map(|(columns, _)| columns);
-    let left_out =
-        columns.map(|columns| fit(&mut routers, columns, &HEADINGS, &LESS_IMPORTANT)).unwrap_or_default();
+    let left_out = fit_terminal(&mut routers, wide, &HEADINGS, &LESS_IMPORTANT);
     line(&routers.to_string())?;
-    if !left_out.is_empty() {
-        line(&format!("(not shown: {}; --wide shows all)", left_out.join(", ")))?;
-    }
+    say_left_out(&left_out)?;
     if crossed.missed.is_empty() {
         return Ok(());
     }
@@ -210,7 +201,7 @@ fn show(site: &str, crossed: &Crossed, wide: bool) -> Result<(), Trouble> {
     for of in &crossed.missed {
         missed.add_row([
             of.site.clone(),
-            reached(of.heard),
+            yes_or_no(of.heard),
             of.left.to_string(),
             format!("{:.0}", of.messages_per_s),
             format!("{:.1}", of.bytes_per_s / 1e3),
