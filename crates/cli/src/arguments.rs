@@ -1,5 +1,6 @@
 //! What may be typed. Flags that mosquitto's users know mean the same here.
 
+pub mod dds;
 pub mod kv;
 pub mod operator;
 pub mod sim;
@@ -300,6 +301,11 @@ pub enum Command {
         #[command(subcommand)]
         command: kv::KvCommand,
     },
+    /// Domains of DDS, bridged by brokers and between sites.
+    Dds {
+        #[command(subcommand)]
+        command: dds::DdsCommand,
+    },
     /// Routers that a coordination service names.
     Router {
         #[command(subcommand)]
@@ -341,6 +347,7 @@ impl Command {
             Command::Bench(arguments) => Some(&mut arguments.brokers),
             Command::Status(arguments) => Some(&mut arguments.brokers),
             Command::Clients(arguments) => Some(arguments.brokers_mut()),
+            Command::Dds { command } => Some(command.brokers_mut()),
             Command::Top { brokers } | Command::Handover { brokers } => Some(brokers),
             _ => None,
         }

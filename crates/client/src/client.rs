@@ -335,6 +335,11 @@ impl Client {
         self.begin_subscription(filter, Needs::NONE, handler)
     }
 
+    /// Ends a subscription that [`Client::subscribe_with`] has begun. Its function is called no more once this returns.
+    pub fn unsubscribe(&self, number: u32) {
+        self.shared.unsubscribe(number);
+    }
+
     fn begin_subscription(
         &self,
         filter: &str,

@@ -9,6 +9,7 @@ mod clients;
 mod config;
 mod conform;
 pub mod context;
+mod dds;
 mod declared;
 mod doctor;
 mod graph;
@@ -88,6 +89,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Acl { file, command } => {
             acl::run(&file_or_configured(file.file, || load(None))?, &command, format)
         }
+        Command::Dds { command } => dds::run(&load(None)?, &command, format),
         Command::Kv { command } => kv::run(&command, format, load),
         Command::Router { command: RouterCommand::Drain { router, undo, within } } => {
             router::drain(&load(None)?, &router, undo, within, format)

@@ -1,0 +1,493 @@
+//! The bridge itself: its core between a domain of DDS and a client of Verge, on one thread.
+
+use crate::cyclone::{CycloneError, Domain, Ears, News, StandIn, Taken, Tap};
+use contract::{Contract, Loss, Span, Time, TopicFilter};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use dds::{Bridge, BridgeId, Effect, Guid, Neighbour, Settings, Who, Wish};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use verge::{Client, Error, Publisher};
+
+/// What is to be bridged.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The domain of DDS.
+    pub domain: u32,
+    /// Its number among bridges.
+    pub known_as: u32,
+    /// The bridge's name, for people.
+    pub name: String,
+    /// A number that no other bridge has.
+    pub id: u64,
+    /// Partitions and topics that may be carried (`-/rt/#`); empty: all.
+    pub only: Vec<TopicFilter>,
+    /// Those that may not.
+    pub except: Vec<TopicFilter>,
+    /// Those that are published although no reader of DDS elsewhere wants them.
+    pub publish: Vec<TopicFilter>,
+    /// After so long without a word of another bridge its writers are taken to be gone.
+    pub lease: Span,
+    /// The period of a topic until it has been measured.
+    pub period: Span,
+}
+
+/// Why a bridge ends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BridgeError {
+    /// The domain cannot be entered.
+    #[error("cannot enter domain {0} of DDS: {1}; see CYCLONEDDS_URI for which network it uses")]
+    Domain(u32, CycloneError),
+    /// The client of Verge has ended.
+    #[error(transparent)]
+    Client(#[from] Error),
+}
+
+/// Samples that wait between DDS and Verge.
+const SAMPLES_MAX: usize = 65_536;
+/// What they may take.
+const SAMPLE_BYTES_MAX: usize = 64 << 20;
+/// Messages that wait between Verge and DDS.
+const MESSAGES_MAX: usize = 65_536;
+/// What they may take.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// How often time is told.
+const TICK: Duration = Duration::from_millis(10);
+/// For so long a message that cannot be sent yet is tried again.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What every bridge of Verge says of itself in a domain begins so.
+const MARK: &str = "verge-dds/1";
+
+/// What is heard of DDS.
+struct Hearing {
+    samples: Sender<Taken>,
+    waiting: Arc<AtomicUsize>,
+    news: Sender<()>,
+}
+
+impl Ears for Hearing {
+    fn take(&self, taken: Taken) -> bool {
+        let bytes = taken.sample.bytes.len();
+        if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > SAMPLE_BYTES_MAX.max(bytes) {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        let sent = self.samples.try_send(taken).is_ok();
+        if !sent {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    fn wake(&self) {
+        // One is enough.
+        let _ = self.news.try_send(());
+    }
+}
+
+/// A message of Verge.
+struct Come {
+    topic: Arc<str>,
+    payload: Vec<u8>,
+    age: Span,
+}
+
+/// Bridges until `stop` says so. `tell` gets what people should know, one sentence each.
+///
+/// # Errors
+/// The domain cannot be entered, or the client has ended.
+pub fn run(
+    client: &Client,
+    options: &Options,
+    mut stop: impl FnMut() -> bool,
+    mut tell: impl FnMut(&str),
+) -> Result<(), BridgeError> {
+    let (samples, taken) = bounded(SAMPLES_MAX);
+    let (news, has_news) = bounded(1);
+    let (messages, come) = bounded(MESSAGES_MAX);
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let hearing = Hearing { samples, waiting: Arc::clone(&waiting), news };
+    let domain = Domain::enter(options.domain, &mark(options, false), hearing)
+        .map_err(|error| BridgeError::Domain(options.domain, error))?;
+    let who = Who { id: BridgeId(options.id), name: options.name.clone(), domain: options.domain };
+    let settings = Settings {
+        who,
+        domain: options.known_as,
+        only: options.only.clone(),
+        except: options.except.clone(),
+        publish: options.publish.clone(),
+        lease: options.lease,
+    };
+    let mut hands = Hands {
+        client,
+        options,
+        domain,
+        taps: BTreeMap::new(),
+        stand_ins: BTreeMap::new(),
+        topics: BTreeMap::new(),
+        subscriptions: BTreeMap::new(),
+        messages,
+        waiting: Arc::new(AtomicUsize::new(0)),
+        overrun: Arc::default(),
+        outgoing: Vec::new(),
+        told_long: BTreeMap::new(),
+    };
+    let mut bridge = Bridge::new(now(), settings);
+    while !stop() {
+        client.check()?;
+        wait(&taken, &come, &has_news);
+        if has_news.try_recv().is_ok() {
+            hands
+                .domain
+                .news()
+                .into_iter()
+                .for_each(|news| hear(&mut bridge, options, hands.domain.guid(), news));
+        }
+        for Taken { tap, writer, sample } in taken.try_iter().take(1024) {
+            waiting.fetch_sub(sample.bytes.len(), Ordering::Relaxed);
+            bridge.sample(tap, writer, sample);
+        }
+        for Come { topic, payload, age } in come.try_iter().take(1024) {
+            hands.waiting.fetch_sub(payload.len(), Ordering::Relaxed);
+            bridge.message(now(), &topic, &payload, age);
+        }
+        bridge.dropped(hands.overrun.swap(0, Ordering::Relaxed));
+        bridge.tick(now());
+        hands.carry_out(&mut bridge, &mut tell);
+    }
+    bridge.end();
+    hands.carry_out(&mut bridge, &mut tell);
+    Ok(())
+}
+
+/// Waits until there is something to do, or time is to be told.
+fn wait(taken: &Receiver<Taken>, come: &Receiver<Come>, news: &Receiver<()>) {
+    let mut select = crossbeam_channel::Select::new();
+    select.recv(taken);
+    select.recv(come);
+    select.recv(news);
+    let _ = select.ready_timeout(TICK);
+}
+
+fn now() -> Time {
+    Time(BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1)
+}
+
+static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+
+/// What a bridge says of itself in its domain.
+fn mark(options: &Options, serves: bool) -> String {
+    let state = if serves { "serves" } else { "stands-by" };
+    format!("{MARK} {} {} {state}", options.known_as, BridgeId(options.id))
+}
+
+/// Reads such a mark. `None`: it is none of a bridge, or of one for another domain.
+fn neighbour(says: &[u8], known_as: u32) -> Option<Neighbour> {
+    let mut words = std::str::from_utf8(says).ok()?.strip_prefix(MARK)?.split_whitespace();
+    let domain: u32 = words.next()?.parse().ok()?;
+    let id = BridgeId::try_from(words.next()?.to_owned()).ok()?;
+    let serves = words.next()? == "serves";
+    (domain == known_as).then_some(Neighbour { id, serves })
+}
+
+fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News) {
+    match news {
+        News::Participant(guid, _) if guid == own => {}
+        News::Participant(guid, says) => {
+            bridge.neighbour(guid, says.and_then(|says| neighbour(&says, options.known_as)));
+        }
+        // What bridges have made here is not of this domain.
+        News::Endpoint(_, says) if says.starts_with(MARK.as_bytes()) => {}
+        // Topics of the library's own begin so.
+        News::Endpoint(endpoint, _) if endpoint.topic.starts_with("DCPS") => {}
+        News::Endpoint(endpoint, _) => bridge.found(now(), endpoint),
+        News::Lost(guid) => bridge.lost(now(), guid),
+    }
+}
+
+/// A topic of Verge that is published.
+struct Topic {
+    wish: Wish,
+    publisher: Option<Publisher>,
+    /// Its contract is in the brokers' configuration.
+    configured: bool,
+    contract: Contract,
+    pace: Pace,
+    tried: Option<Instant>,
+}
+
+/// How fast messages follow each other.
+struct Pace {
+    first: Option<Instant>,
+    last: Instant,
+    messages: u32,
+}
+
+impl Pace {
+    /// Messages after which a pace is taken to be known.
+    const ENOUGH: u32 = 64;
+
+    fn new() -> Pace {
+        Pace { first: None, last: Instant::now(), messages: 0 }
+    }
+
+    fn count(&mut self, messages: u32) {
+        self.last = Instant::now();
+        if self.first.is_none() {
+            // What came before the first is not known.
+            self.first = Some(self.last);
+            return;
+        }
+        self.messages += messages;
+    }
+
+    /// Four fifths of the mean time between two messages.
+    fn period(&self) -> Option<Span> {
+        let first = self.first.filter(|_| self.messages >= Pace::ENOUGH)?;
+        let mean = self.last.duration_since(first).as_nanos() as i64 / i64::from(self.messages);
+        Some(Span::nanos(mean / 5 * 4).max(PERIOD_MIN).min(PERIOD_MAX))
+    }
+}
+
+const PERIOD_MIN: Span = Span::millis(1);
+const PERIOD_MAX: Span = Span::secs(10);
+/// A publisher keeps what it has published for so long, so that it can send it again.
+const RETAINED_FOR: Span = Span::secs(5);
+/// But no more messages of a topic than this.
+const RETAINED_MAX: i64 = 1000;
+/// A topic whose promise was refused is offered again after so long.
+const OFFER_AGAIN: Duration = Duration::from_secs(30);
+
+/// The contract of a topic that the brokers' configuration does not know.
+fn contract_of(wish: Wish, period: Span) -> Contract {
+    let deadline = wish.deadline.unwrap_or(period.max(Span::secs(1)));
+    match (wish.loss, wish.deadline) {
+        (Loss::Unbounded, None) => Contract::unstated(),
+        (Loss::Unbounded, Some(_)) => Contract::every(period).deadline(deadline).best_effort(),
+        (Loss::AtMost(most), _) => {
+            let retained = (RETAINED_FOR.0 / period.0).clamp(2, RETAINED_MAX) as u32;
+            Contract::every(period).deadline(deadline).tolerate(most).retain(retained)
+        }
+    }
+}
+
+/// What a bridge does.
+struct Hands<'a> {
+    client: &'a Client,
+    options: &'a Options,
+    domain: Domain,
+    taps: BTreeMap<u64, Tap>,
+    stand_ins: BTreeMap<Guid, StandIn>,
+    topics: BTreeMap<String, Topic>,
+    subscriptions: BTreeMap<String, u32>,
+    messages: Sender<Come>,
+    /// Bytes of messages that wait.
+    waiting: Arc<AtomicUsize>,
+    /// Messages for which there was no room.
+    overrun: Arc<AtomicU64>,
+    /// Messages of one topic that leave together.
+    outgoing: Vec<(String, Vec<u8>)>,
+    /// Topics with messages that are too long: each is told once.
+    told_long: BTreeMap<String, ()>,
+}
+
+impl Hands<'_> {
+    fn carry_out(&mut self, bridge: &mut Bridge, tell: &mut impl FnMut(&str)) {
+        while let Some(effect) = bridge.poll() {
+            if !matches!(effect, Effect::Publish { .. }) {
+                self.send(bridge, tell);
+            }
+            match effect {
+                Effect::Publish { topic, message } => self.outgoing.push((topic, message)),
+                Effect::Tap { tap, like, qos } => match self.domain.tap(tap, &like, &qos) {
+                    Ok(reader) => drop(self.taps.insert(tap, reader)),
+                    Err(error) => bridge.failed("read", &like.topic, &error.to_string()),
+                },
+                Effect::Untap { tap } => drop(self.taps.remove(&tap)),
+                Effect::StandIn { writer, qos } => match self.domain.stand_in(&writer, &qos) {
+                    Ok(stand_in) => drop(self.stand_ins.insert(writer.guid, stand_in)),
+                    Err(error) => bridge.failed("write", &writer.topic, &error.to_string()),
+                },
+                Effect::StandDown { writer } => drop(self.stand_ins.remove(&writer)),
+                Effect::Write { writer, sample } => {
+                    let written = self.stand_ins.get(&writer).map(|stand_in| stand_in.write(&sample));
+                    bridge.dropped(u64::from(!matches!(written, Some(Ok(())))));
+                }
+                Effect::Advertise { topic, wish } => self.advertise(&topic, wish, tell),
+                Effect::Withdraw { topic } => drop(self.topics.remove(&topic)),
+                Effect::Subscribe { topic } => self.subscribe(&topic, tell),
+                Effect::Unsubscribe { topic } => {
+                    if let Some(number) = self.subscriptions.remove(&topic) {
+                        self.client.unsubscribe(number);
+                    }
+                }
+                Effect::Mark { serves } => {
+                    if let Err(error) = self.domain.say(&mark(self.options, serves)) {
+                        tell(&format!("cannot tell other bridges of the domain: {error}"));
+                    }
+                }
+                Effect::Tell(words) => tell(&words),
+            }
+        }
+        self.send(bridge, tell);
+        self.keep_pace(tell);
+    }
+
+    /// A topic is published from now on, or promises something else.
+    fn advertise(&mut self, topic: &str, wish: Wish, tell: &mut impl FnMut(&str)) {
+        if self.topics.get(topic).is_some_and(|known| known.wish == wish) {
+            return;
+        }
+        let known = self.topics.remove(topic);
+        let pace = known.map_or_else(Pace::new, |known| known.pace);
+        let entry = Topic {
+            wish,
+            publisher: None,
+            configured: false,
+            contract: contract_of(wish, pace.period().unwrap_or(self.options.period)),
+            pace,
+            tried: None,
+        };
+        self.topics.insert(topic.to_owned(), entry);
+        self.register(topic, tell);
+    }
+
+    /// Has the primary admit a topic: under the configured contract, or else under what its writers offer, or else as best effort.
+    fn register(&mut self, topic: &str, tell: &mut impl FnMut(&str)) {
+        let Some(known) = self.topics.get_mut(topic) else { return };
+        known.tried = Some(Instant::now());
+        // Under one name there is one publisher.
+        known.publisher = None;
+        match self.client.publisher_by_configuration(topic) {
+            Ok(publisher) => {
+                (known.publisher, known.configured) = (Some(publisher), true);
+                return;
+            }
+            Err(Error::Refused { .. }) => {}
+            Err(error) => {
+                tell(&format!("`{topic}` cannot be published yet: {error}"));
+                return;
+            }
+        }
+        match self.client.publisher(topic, known.contract) {
+            Ok(publisher) => known.publisher = Some(publisher),
+            Err(Error::Refused { reason, .. }) => {
+                tell(&format!(
+                    "`{topic}` is carried as best effort, since its promise was refused: {reason}"
+                ));
+                known.contract = Contract::unstated();
+                match self.client.publisher(topic, known.contract) {
+                    Ok(publisher) => known.publisher = Some(publisher),
+                    Err(error) => tell(&format!("`{topic}` cannot be published: {error}")),
+                }
+            }
+            Err(error) => tell(&format!("`{topic}` cannot be published yet: {error}")),
+        }
+    }
+
+    /// Topics that come at another pace than was said get another contract.
+    fn keep_pace(&mut self, tell: &mut impl FnMut(&str)) {
+        let due = self.topics.iter_mut().find_map(|(topic, known)| {
+            let rested = known.tried.is_none_or(|tried| tried.elapsed() >= OFFER_AGAIN / 3);
+            if known.configured || !rested {
+                return None;
+            }
+            if known.publisher.is_none() {
+                return Some((topic.clone(), known.contract));
+            }
+            let period = known.pace.period()?;
+            let wanted = contract_of(known.wish, period);
+            let (said, refused) =
+                (known.contract.period, known.contract != wanted && known.contract == Contract::unstated());
+            let apart = period.0 < said.0 / 2 || period.0 > said.0.saturating_mul(4);
+            let again = refused && known.tried.is_none_or(|tried| tried.elapsed() >= OFFER_AGAIN);
+            let due = again || (!refused && apart && wanted != known.contract);
+            // Measured anew from here on.
+            known.pace = Pace::new();
+            due.then(|| (topic.clone(), wanted))
+        });
+        let Some((topic, contract)) = due else { return };
+        // The stream ends and another begins: what is under way is to be there before.
+        let _ = self.client.settle();
+        if let Some(known) = self.topics.get_mut(&topic) {
+            known.contract = contract;
+        }
+        self.register(&topic, tell);
+    }
+
+    fn subscribe(&mut self, topic: &str, tell: &mut impl FnMut(&str)) {
+        let messages = self.messages.clone();
+        let mut names: BTreeMap<u32, Arc<str>> = BTreeMap::new();
+        let (waiting, overrun) = (Arc::clone(&self.waiting), Arc::clone(&self.overrun));
+        // Nothing on the client's thread may wait: what is too much is counted.
+        let handler = move |delivery: &verge::Delivery<'_>| {
+            let bytes = delivery.payload.len();
+            let fits = waiting.fetch_add(bytes, Ordering::Relaxed) + bytes <= MESSAGE_BYTES_MAX;
+            let name = names.entry(delivery.stream).or_insert_with(|| Arc::from(delivery.topic));
+            let come =
+                Come { topic: Arc::clone(name), payload: delivery.payload.to_vec(), age: delivery.latency };
+            if !fits || messages.try_send(come).is_err() {
+                waiting.fetch_sub(bytes, Ordering::Relaxed);
+                overrun.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let filter = topic.to_owned();
+        match self.client.subscribe_with(&filter, handler) {
+            Ok(number) => drop(self.subscriptions.insert(filter, number)),
+            Err(error) => tell(&format!("`{topic}` cannot be received: {error}")),
+        }
+    }
+
+    /// Publishes what waits.
+    fn send(&mut self, bridge: &mut Bridge, tell: &mut impl FnMut(&str)) {
+        let outgoing = std::mem::take(&mut self.outgoing);
+        let begun = Instant::now();
+        let mut sent = 0;
+        while sent < outgoing.len() {
+            let (topics, rest) = (&self.topics, &outgoing[sent..]);
+            let mut taken = 0;
+            let result = self.client.batch(|batch| {
+                for (topic, message) in rest {
+                    let publisher = topics.get(topic).and_then(|known| known.publisher.as_ref());
+                    let Some(publisher) = publisher else { return Err(Error::Topic(NOT_YET.to_owned())) };
+                    batch.publish(publisher, message)?;
+                    taken += 1;
+                }
+                Ok(())
+            });
+            for (topic, _) in &outgoing[sent..sent + taken] {
+                if let Some(known) = self.topics.get_mut(topic) {
+                    known.pace.count(1);
+                }
+            }
+            sent += taken;
+            match result {
+                Ok(()) => {}
+                Err(error) if error.is_retryable() && begun.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => {
+                    let (topic, message) = &outgoing[sent];
+                    let known = self.topics.get(topic).is_some_and(|known| known.publisher.is_some());
+                    if known
+                        && self.told_long.len() < TOLD_MAX
+                        && self.told_long.insert(topic.clone(), ()).is_none()
+                    {
+                        tell(&format!(
+                            "`{topic}`: a message of {} bytes is not sent: {error}",
+                            message.len()
+                        ));
+                    }
+                    bridge.dropped(1);
+                    sent += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Topics of which a message that could not be sent has been told.
+const TOLD_MAX: usize = 1000;
+const NOT_YET: &str = "it is not published yet";
