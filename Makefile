@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: help demo demo-kv demo-sites test tools sim lint bare instructions bench bench-peers bench-flink fmt fuzz fuzz-check
+.PHONY: help demo demo-kv demo-sites test test-dds tools sim lint bare instructions bench bench-peers bench-flink fmt fuzz fuzz-check
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -31,6 +31,16 @@ demo-sites:
 ## All tests. The first run fetches and builds what they need.
 test: tools
 	$(CARGO) test --workspace
+	@if test -f $(DDS_HEADER); then $(MAKE) --no-print-directory test-dds; \
+	else echo "SKIPPED: no Cyclone DDS (apt-get install cyclonedds-dev cyclonedds-tools): the bridge to DDS is not tested"; fi
+
+# Where the headers of Cyclone DDS are, which `make tools` installs.
+DDS_HEADER := /usr/include/dds/dds.h
+
+## The bridge to DDS, with programs of Cyclone DDS (needs cyclonedds-dev and cyclonedds-tools).
+test-dds:
+	$(CARGO) clippy -p verge-dds-host -p verge-cli --features verge-cli/dds --all-targets -- -D warnings
+	$(CARGO) test -p verge-cli --features dds --test dds
 
 ## What the tests build example modules with and the MQTT clients that they try, if missing and to be had. Without
 ## them those tests say SKIPPED.
@@ -42,6 +52,9 @@ tools:
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 			&& timeout 600 apt-get install -y -q --no-install-recommends clang lld; } \
 		|| echo "no clang with wasm-ld (apt-get install clang lld): the C example is not tested"
+	@test -f $(DDS_HEADER) || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+		&& timeout 600 apt-get install -y -q --no-install-recommends cyclonedds-dev cyclonedds-tools; } \
+		|| echo "no Cyclone DDS (apt-get install cyclonedds-dev cyclonedds-tools)"
 	@crates/cli/tests/mqtt/install.sh "$(TARGET)/mqtt-clients"
 
 # The first seed comes from the commit, so that every run looks somewhere new, and the same commit at the same.

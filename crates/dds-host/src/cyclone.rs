@@ -4,7 +4,6 @@
 
 mod shim;
 
-use contract::Span;
 use dds::{
     Durability, Endpoint, Guid, History, Kind, Liveliness, Order, Ownership, Presentation, Qos, Reliability,
     Sample,
@@ -145,6 +144,15 @@ fn time(nanos: i64) -> Option<u64> {
     (nanos != i64::MAX).then(|| nanos.max(0).unsigned_abs())
 }
 
+/// HISTORY as the library says it.
+fn history(kind: i32, depth: i32) -> History {
+    match kind {
+        0 => History::KeepLast(depth.max(1).unsigned_abs()),
+        1 => History::KeepAll,
+        _ => History::Unsaid,
+    }
+}
+
 fn nanos(time: Option<u64>) -> i64 {
     time.and_then(|time| i64::try_from(time).ok()).unwrap_or(i64::MAX)
 }
@@ -162,11 +170,8 @@ unsafe fn qos_read(from: &BridgeQos) -> Qos {
             2 => Durability::Transient,
             _ => Durability::Persistent,
         },
-        history: match from.history {
-            0 => History::KeepLast(from.depth.max(1).unsigned_abs()),
-            1 => History::KeepAll,
-            _ => History::Unsaid,
-        },
+        history: history(from.history, from.depth),
+        service: history(from.service_history, from.service_depth),
         deadline_ns: time(from.deadline),
         latency_budget_ns: time(from.latency_budget).unwrap_or(u64::MAX >> 1),
         lifespan_ns: time(from.lifespan),
@@ -201,11 +206,12 @@ fn qos_write(from: &Qos) -> Result<(BridgeQos, Vec<CString>), CycloneError> {
     let mut partition = [std::ptr::null(); PARTITIONS_MAX];
     partition.iter_mut().zip(&partitions).for_each(|(slot, name)| *slot = name.as_ptr());
     let presentation = &from.presentation;
-    let (history, depth) = match from.history {
+    let kept = |history| match history {
         History::Unsaid => (0, dds::DEPTH_UNSAID as i32),
         History::KeepLast(depth) => (0, i32::try_from(depth).unwrap_or(i32::MAX)),
         History::KeepAll => (1, 1),
     };
+    let ((history, depth), (service_history, service_depth)) = (kept(from.history), kept(from.kept()));
     let qos = BridgeQos {
         max_blocking: nanos(Some(from.max_blocking_ns.min(MAX_BLOCKING_NS))),
         deadline: nanos(from.deadline_ns),
@@ -221,6 +227,8 @@ fn qos_write(from: &Qos) -> Result<(BridgeQos, Vec<CString>), CycloneError> {
         },
         history,
         depth,
+        service_history,
+        service_depth,
         liveliness: match from.liveliness {
             Liveliness::Automatic => 0,
             Liveliness::ManualByParticipant => 1,
@@ -389,16 +397,5 @@ impl StandIn {
         // SAFETY: it only asks.
         let readers = unsafe { shim::bridge_matched(self.writer) };
         readers.max(0).unsigned_abs()
-    }
-
-    /// Waits until so many readers have found it, or for as long as this.
-    pub fn wait_for_readers(&self, readers: u32, at_most: Span) -> bool {
-        for _ in 0..at_most.as_nanos_u64() / 1_000_000 {
-            if self.readers() >= readers {
-                return true;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        self.readers() >= readers
     }
 }

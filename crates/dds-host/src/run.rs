@@ -29,7 +29,7 @@ pub struct Options {
     pub publish: Vec<TopicFilter>,
     /// After so long without a word of another bridge its writers are taken to be gone.
     pub lease: Span,
-    /// The period of a topic until it has been measured.
+    /// The period of topics that the brokers' configuration does not know.
     pub period: Span,
 }
 
@@ -53,6 +53,8 @@ const SAMPLE_BYTES_MAX: usize = 64 << 20;
 const MESSAGES_MAX: usize = 65_536;
 /// What they may take.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// The longest message of Verge.
+const MESSAGE_MAX: usize = 1 << 20;
 /// How often time is told.
 const TICK: Duration = Duration::from_millis(10);
 /// For so long a message that cannot be sent yet is tried again.
@@ -119,6 +121,7 @@ pub fn run(
         except: options.except.clone(),
         publish: options.publish.clone(),
         lease: options.lease,
+        sample_bytes: MESSAGE_MAX - dds::HEADER_BYTES_MAX,
     };
     let mut hands = Hands {
         client,
@@ -132,6 +135,7 @@ pub fn run(
         waiting: Arc::new(AtomicUsize::new(0)),
         overrun: Arc::default(),
         outgoing: Vec::new(),
+        words: dds::words_topic(options.known_as, ""),
         told_long: BTreeMap::new(),
     };
     let mut bridge = Bridge::new(now(), settings);
@@ -147,7 +151,7 @@ pub fn run(
         }
         for Taken { tap, writer, sample } in taken.try_iter().take(1024) {
             waiting.fetch_sub(sample.bytes.len(), Ordering::Relaxed);
-            bridge.sample(tap, writer, sample);
+            bridge.sample(now(), tap, writer, sample);
         }
         for Come { topic, payload, age } in come.try_iter().take(1024) {
             hands.waiting.fetch_sub(payload.len(), Ordering::Relaxed);
@@ -209,56 +213,46 @@ fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News) {
 
 /// A topic of Verge that is published.
 struct Topic {
-    wish: Wish,
     publisher: Option<Publisher>,
-    /// Its contract is in the brokers' configuration.
-    configured: bool,
     contract: Contract,
+    tried: Instant,
     pace: Pace,
-    tried: Option<Instant>,
 }
 
 /// How fast messages follow each other.
+#[derive(Default)]
 struct Pace {
     first: Option<Instant>,
-    last: Instant,
     messages: u32,
+    told: bool,
 }
 
 impl Pace {
     /// Messages after which a pace is taken to be known.
-    const ENOUGH: u32 = 64;
+    const ENOUGH: u32 = 100;
 
-    fn new() -> Pace {
-        Pace { first: None, last: Instant::now(), messages: 0 }
-    }
-
-    fn count(&mut self, messages: u32) {
-        self.last = Instant::now();
-        if self.first.is_none() {
-            // What came before the first is not known.
-            self.first = Some(self.last);
-            return;
+    /// Counts a message. Once, `Some`: the mean time between two messages, where that is less than half of the period.
+    fn count(&mut self, period: Span) -> Option<Span> {
+        let now = Instant::now();
+        let first = *self.first.get_or_insert(now);
+        self.messages += 1;
+        if self.messages <= Pace::ENOUGH || self.told {
+            return None;
         }
-        self.messages += messages;
-    }
-
-    /// Four fifths of the mean time between two messages.
-    fn period(&self) -> Option<Span> {
-        let first = self.first.filter(|_| self.messages >= Pace::ENOUGH)?;
-        let mean = self.last.duration_since(first).as_nanos() as i64 / i64::from(self.messages);
-        Some(Span::nanos(mean / 5 * 4).max(PERIOD_MIN).min(PERIOD_MAX))
+        let mean = Span::nanos(now.duration_since(first).as_nanos() as i64 / i64::from(Pace::ENOUGH));
+        // Measured anew from here on.
+        (self.first, self.messages) = (Some(now), 1);
+        self.told = !period.is_forever() && mean.0 < period.0 / 2;
+        self.told.then_some(mean)
     }
 }
 
-const PERIOD_MIN: Span = Span::millis(1);
-const PERIOD_MAX: Span = Span::secs(10);
+/// A topic that could not be published is tried again after so long.
+const REST: Duration = Duration::from_secs(3);
 /// A publisher keeps what it has published for so long, so that it can send it again.
-const RETAINED_FOR: Span = Span::secs(5);
+const RETAINED_FOR: Span = Span::secs(2);
 /// But no more messages of a topic than this.
 const RETAINED_MAX: i64 = 1000;
-/// A topic whose promise was refused is offered again after so long.
-const OFFER_AGAIN: Duration = Duration::from_secs(30);
 
 /// The contract of a topic that the brokers' configuration does not know.
 fn contract_of(wish: Wish, period: Span) -> Contract {
@@ -289,6 +283,8 @@ struct Hands<'a> {
     overrun: Arc<AtomicU64>,
     /// Messages of one topic that leave together.
     outgoing: Vec<(String, Vec<u8>)>,
+    /// Where bridges speak.
+    words: String,
     /// Topics with messages that are too long: each is told once.
     told_long: BTreeMap<String, ()>,
 }
@@ -323,6 +319,11 @@ impl Hands<'_> {
                         self.client.unsubscribe(number);
                     }
                 }
+                Effect::Look { writer } => {
+                    if self.stand_ins.get(&writer).is_some_and(|stand_in| stand_in.readers() > 0) {
+                        bridge.is_found(writer);
+                    }
+                }
                 Effect::Mark { serves } => {
                     if let Err(error) = self.domain.say(&mark(self.options, serves)) {
                         tell(&format!("cannot tell other bridges of the domain: {error}"));
@@ -332,89 +333,50 @@ impl Hands<'_> {
             }
         }
         self.send(bridge, tell);
-        self.keep_pace(tell);
+        self.try_again(tell);
     }
 
-    /// A topic is published from now on, or promises something else.
+    /// A topic is published from now on.
     fn advertise(&mut self, topic: &str, wish: Wish, tell: &mut impl FnMut(&str)) {
-        if self.topics.get(topic).is_some_and(|known| known.wish == wish) {
-            return;
-        }
-        let known = self.topics.remove(topic);
-        let pace = known.map_or_else(Pace::new, |known| known.pace);
-        let entry = Topic {
-            wish,
-            publisher: None,
-            configured: false,
-            contract: contract_of(wish, pace.period().unwrap_or(self.options.period)),
-            pace,
-            tried: None,
-        };
-        self.topics.insert(topic.to_owned(), entry);
+        let contract = contract_of(wish, self.options.period);
+        let (tried, pace) = (Instant::now(), Pace::default());
+        self.topics.insert(topic.to_owned(), Topic { publisher: None, contract, tried, pace });
         self.register(topic, tell);
     }
 
     /// Has the primary admit a topic: under the configured contract, or else under what its writers offer, or else as best effort.
     fn register(&mut self, topic: &str, tell: &mut impl FnMut(&str)) {
         let Some(known) = self.topics.get_mut(topic) else { return };
-        known.tried = Some(Instant::now());
-        // Under one name there is one publisher.
-        known.publisher = None;
-        match self.client.publisher_by_configuration(topic) {
-            Ok(publisher) => {
-                (known.publisher, known.configured) = (Some(publisher), true);
-                return;
-            }
-            Err(Error::Refused { .. }) => {}
-            Err(error) => {
-                tell(&format!("`{topic}` cannot be published yet: {error}"));
-                return;
-            }
-        }
-        match self.client.publisher(topic, known.contract) {
-            Ok(publisher) => known.publisher = Some(publisher),
+        known.tried = Instant::now();
+        let configured = self.client.publisher_by_configuration(topic);
+        let result = match configured {
+            Err(Error::Refused { .. }) => self.client.publisher(topic, known.contract),
+            configured => configured,
+        };
+        let result = match result {
             Err(Error::Refused { reason, .. }) => {
                 tell(&format!(
                     "`{topic}` is carried as best effort, since its promise was refused: {reason}"
                 ));
                 known.contract = Contract::unstated();
-                match self.client.publisher(topic, known.contract) {
-                    Ok(publisher) => known.publisher = Some(publisher),
-                    Err(error) => tell(&format!("`{topic}` cannot be published: {error}")),
-                }
+                self.client.publisher(topic, known.contract)
+            }
+            result => result,
+        };
+        match result {
+            Ok(publisher) => {
+                known.contract = publisher.contract().unwrap_or(known.contract);
+                known.publisher = Some(publisher);
             }
             Err(error) => tell(&format!("`{topic}` cannot be published yet: {error}")),
         }
     }
 
-    /// Topics that come at another pace than was said get another contract.
-    fn keep_pace(&mut self, tell: &mut impl FnMut(&str)) {
-        let due = self.topics.iter_mut().find_map(|(topic, known)| {
-            let rested = known.tried.is_none_or(|tried| tried.elapsed() >= OFFER_AGAIN / 3);
-            if known.configured || !rested {
-                return None;
-            }
-            if known.publisher.is_none() {
-                return Some((topic.clone(), known.contract));
-            }
-            let period = known.pace.period()?;
-            let wanted = contract_of(known.wish, period);
-            let (said, refused) =
-                (known.contract.period, known.contract != wanted && known.contract == Contract::unstated());
-            let apart = period.0 < said.0 / 2 || period.0 > said.0.saturating_mul(4);
-            let again = refused && known.tried.is_none_or(|tried| tried.elapsed() >= OFFER_AGAIN);
-            let due = again || (!refused && apart && wanted != known.contract);
-            // Measured anew from here on.
-            known.pace = Pace::new();
-            due.then(|| (topic.clone(), wanted))
-        });
-        let Some((topic, contract)) = due else { return };
-        // The stream ends and another begins: what is under way is to be there before.
-        let _ = self.client.settle();
-        if let Some(known) = self.topics.get_mut(&topic) {
-            known.contract = contract;
-        }
-        self.register(&topic, tell);
+    /// Tries again with a topic that could not be published.
+    fn try_again(&mut self, tell: &mut impl FnMut(&str)) {
+        let rested = |known: &Topic| known.publisher.is_none() && known.tried.elapsed() >= REST;
+        let due = self.topics.iter().find(|(_, known)| rested(known)).map(|(topic, _)| topic.clone());
+        due.into_iter().for_each(|topic| self.register(&topic, tell));
     }
 
     fn subscribe(&mut self, topic: &str, tell: &mut impl FnMut(&str)) {
@@ -458,8 +420,13 @@ impl Hands<'_> {
                 Ok(())
             });
             for (topic, _) in &outgoing[sent..sent + taken] {
-                if let Some(known) = self.topics.get_mut(topic) {
-                    known.pace.count(1);
+                let Some(known) = self.topics.get_mut(topic) else { continue };
+                let period = known.contract.period;
+                if let Some(mean) = known.pace.count(period).filter(|_| !topic.starts_with(&self.words)) {
+                    tell(&format!(
+                        "`{topic}` comes every {mean} on average, and its contract says {period}: state it (--period, or [[topic]] in the \
+                         brokers' configuration), so that admission reckons with it"
+                    ));
                 }
             }
             sent += taken;

@@ -1,6 +1,6 @@
 //! What bridges say of themselves, for people: who is there, and who hears whom.
 
-use contract::{Span, Time};
+use contract::Time;
 use dds::{BridgeId, Endpoint, Heard, Mismatch, Remote, Word};
 use std::time::{Duration, Instant};
 use verge::{Client, Contract, Error};
@@ -43,7 +43,7 @@ pub fn survey(client: &Client, name: &str, domain: u32) -> Result<Survey, Error>
     let mut heard = Heard::default();
     let begun = Instant::now();
     let now = || Time(begun.elapsed().as_nanos() as u64 + 1);
-    let ask = || publisher.publish(&Word::Ask { of: None }.encode());
+    let ask = || publisher.publish(&Word::Ask { of: None }.encode(0));
     ask()?;
     let mut asked = 1;
     while begun.elapsed() < LISTEN {
@@ -53,13 +53,12 @@ pub fn survey(client: &Client, name: &str, domain: u32) -> Result<Survey, Error>
             ask()?;
         }
         if let Some(message) = words.next_within(Duration::from_millis(50))
-            && let Ok(word) = Word::decode(&message.payload)
+            && let Ok((number, word)) = Word::decode(&message.payload)
         {
             // Whom to ask is told by the beats that come meanwhile.
-            let _ = heard.hear(now(), word);
+            let _ = heard.hear(now(), number, word);
         }
     }
-    let _ = heard.age(now(), Span::FOREVER);
     let bridges: Vec<Remote> = heard.bridges().cloned().collect();
     Ok(Survey { links: links(&bridges), bridges })
 }

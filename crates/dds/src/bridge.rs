@@ -5,7 +5,7 @@
 //! heard. What a durable writer has written is recalled before a stand-in writes anything live.
 
 use crate::endpoint::{Endpoint, Guid, Mismatch, Qos, Reliability};
-use crate::history::Kept;
+use crate::history::{BYTES_MAX as HISTORY_BYTES_MAX, Kept};
 use crate::names::{ROOT, place, topic, words_filter, words_topic};
 use crate::roster::{Heard, Said};
 use crate::sample::{Carried, Kind, Sample};
@@ -21,6 +21,12 @@ pub const LISTEN: Span = Span::millis(1500);
 const GATHER: Span = Span::millis(20);
 /// How often what a writer has written is asked for again.
 const RECALL_AGAIN: Span = Span::millis(300);
+/// Samples of one writer that wait until somebody is ready to write them.
+const EARLY_MAX: usize = 4096;
+/// How often it is asked whether somebody is ready to write for a writer.
+const PROBE_AGAIN: Span = Span::millis(50);
+/// How long that is waited for.
+const PROBE_AT_MOST: Span = Span::secs(5);
 /// What several ask for at once is sent once.
 const RECALL_AT_LEAST: Span = Span::millis(150);
 /// How long to wait for it before going on without.
@@ -29,6 +35,12 @@ const RECALL_AT_MOST: Span = Span::secs(15);
 const SWITCH: Span = Span::secs(10);
 /// A bridge that has not been heard for so long may have begun anew.
 const NAMESAKE: Span = Span::secs(3);
+/// How long what a reliable writer wrote later waits for what is missing before it: after a failover the newest may come first.
+const GAP_AT_MOST: Span = Span::secs(2);
+/// Samples of one writer that wait so.
+const HELD_MAX: usize = 8192;
+/// And their bytes.
+const HELD_BYTES_MAX: usize = 2 * HISTORY_BYTES_MAX;
 /// Instances of one writer of which the newest stamp is known.
 const INSTANCES_MAX: usize = 65_536;
 /// Mismatches that are remembered, so that each is told once.
@@ -51,6 +63,8 @@ pub struct Settings {
     pub publish: Vec<TopicFilter>,
     /// After so long without a word of another bridge its writers are taken to be gone.
     pub lease: Span,
+    /// The longest sample that is carried.
+    pub sample_bytes: usize,
 }
 
 /// What a topic of Verge is to promise.
@@ -98,7 +112,7 @@ pub enum Effect {
         /// What.
         sample: Sample,
     },
-    /// Publish a topic of Verge from now on, or with another promise.
+    /// Publish a topic of Verge from now on.
     Advertise {
         /// Which.
         topic: String,
@@ -127,6 +141,11 @@ pub enum Effect {
         /// Which.
         topic: String,
     },
+    /// Look whether readers have found a stand-in: [`Bridge::is_found`].
+    Look {
+        /// Of whom.
+        writer: Guid,
+    },
     /// Tell bridges of the own domain whether this one serves.
     Mark {
         /// Whether it does.
@@ -147,13 +166,21 @@ struct Tap {
 /// A writer of the own domain that is read.
 #[derive(Debug)]
 struct Tapped {
-    tap: u64,
+    writer: Endpoint,
+    /// `None`: it is not read yet, since whoever is to hear it may not be there yet.
+    tap: Option<u64>,
+    /// Since when that is so, and when was last asked whether somebody is there.
+    waits: (Time, Option<Time>),
     /// Which time it is that it is read.
     life: u64,
     topic: String,
     next: u64,
     kept: Option<Kept>,
     recalled: Option<Time>,
+    /// What it has written before it is read.
+    early: Vec<Sample>,
+    /// It has written samples that are too long.
+    has_long: bool,
 }
 
 /// A writer that stands in for one of another domain.
@@ -168,7 +195,41 @@ struct StandIn {
     /// Since when what was written before is waited for, and when it was last asked for.
     waits: Option<(Time, Option<Time>)>,
     switched: Option<Time>,
+    /// What came before its turn.
+    held: Held,
     stamps: BTreeMap<Option<[u8; 16]>, i64>,
+}
+
+/// Samples that came before their turn, by number, each with its age and whether it was sent again.
+#[derive(Debug, Default)]
+struct Held {
+    samples: BTreeMap<u64, (Sample, Span, bool)>,
+    bytes: usize,
+    since: Option<Time>,
+}
+
+impl Held {
+    fn put(&mut self, now: Time, seq: u64, sample: Sample, age: Span, again: bool) {
+        self.since.get_or_insert(now);
+        self.bytes += sample.bytes.len();
+        if let Some((before, ..)) = self.samples.insert(seq, (sample, age, again)) {
+            self.bytes -= before.bytes.len();
+        }
+    }
+
+    /// The next in order, if it is below this number.
+    fn take_below(&mut self, end: u64) -> Option<(u64, (Sample, Span, bool))> {
+        let first = self.samples.first_entry().filter(|first| *first.key() < end)?.remove_entry();
+        self.bytes -= first.1.0.bytes.len();
+        if self.samples.is_empty() {
+            self.since = None;
+        }
+        Some(first)
+    }
+
+    fn is_full(&self) -> bool {
+        self.samples.len() > HELD_MAX || self.bytes > HELD_BYTES_MAX
+    }
 }
 
 /// Another bridge of the own domain.
@@ -200,12 +261,16 @@ pub struct Bridge {
     subscribed: BTreeMap<String, usize>,
     dirty: BTreeSet<String>,
     told: BTreeSet<(Guid, Guid)>,
+    /// Topics of Verge with a writer whose latency budget came too late.
+    told_budgets: BTreeSet<String>,
     counts: Counts,
     beat: Option<Time>,
     changed: Option<Time>,
     answered: Option<Time>,
     full: bool,
     namesake: bool,
+    /// Words said.
+    words: u64,
     effects: VecDeque<Effect>,
 }
 
@@ -230,12 +295,14 @@ impl Bridge {
             subscribed: BTreeMap::new(),
             dirty: BTreeSet::new(),
             told: BTreeSet::new(),
+            told_budgets: BTreeSet::new(),
             counts: Counts::default(),
             beat: None,
             changed: None,
             answered: None,
             full: false,
             namesake: false,
+            words: 0,
             effects: VecDeque::new(),
         };
         let wish = Wish { loss: Loss::AtMost(0), deadline: None };
@@ -312,8 +379,34 @@ impl Bridge {
     }
 
     /// A writer of the own domain has written.
-    pub fn sample(&mut self, tap: u64, writer: Guid, sample: Sample) {
-        let Some(tapped) = self.tapped.get_mut(&writer).filter(|tapped| tapped.tap == tap) else { return };
+    pub fn sample(&mut self, now: Time, tap: u64, writer: Guid, sample: Sample) {
+        // It may be of a writer that has just come.
+        self.settle_all(now);
+        let Some(tapped) = self.tapped.get_mut(&writer) else { return };
+        let alike = |tap: &Tap| tap.qos == of_tap(&tapped.writer.qos) && is_alike(&tap.like, &tapped.writer);
+        match tapped.tap {
+            Some(own) if own == tap => {}
+            // It was found by the reader of another writer, before anybody over there was ready for it.
+            None if self.taps.get(&tap).is_some_and(alike) && !tapped.writer.qos.is_durable() => {
+                if tapped.early.len() < EARLY_MAX {
+                    tapped.early.push(sample);
+                } else {
+                    self.counts.dropped += 1;
+                }
+                return;
+            }
+            _ => return,
+        }
+        if sample.bytes.len() > self.settings.sample_bytes {
+            // It has no number, so that nobody waits for it.
+            self.counts.dropped += 1;
+            if !std::mem::replace(&mut tapped.has_long, true) {
+                let (topic, bytes) = (shown(&tapped.topic), sample.bytes.len());
+                let most = self.settings.sample_bytes;
+                self.tell(format!("`{topic}`: a sample of {bytes} bytes is not carried, since it is above the limit of {most}"));
+            }
+            return;
+        }
         let seq = tapped.next;
         tapped.next += 1;
         if let Some(kept) = &mut tapped.kept {
@@ -324,6 +417,13 @@ impl Bridge {
         self.counts.sent += 1;
         let (topic, message) = (tapped.topic.clone(), carried.encode());
         self.effects.push_back(Effect::Publish { topic, message });
+    }
+
+    /// Readers have found the stand-in of a writer: what it writes reaches them.
+    pub fn is_found(&mut self, writer: Guid) {
+        if self.stand_ins.contains_key(&writer) {
+            self.say(&Word::Ready { writer });
+        }
     }
 
     /// What was to be sent or written could not be.
@@ -340,17 +440,18 @@ impl Bridge {
             }
             return;
         }
-        let Ok(word) = Word::decode(message) else { return };
+        let Ok((number, word)) = Word::decode(message) else { return };
         match &word {
             Word::Ask { of } if of.is_none_or(|of| of == self.settings.who.id) => self.answer(now),
             Word::Recall { writer } => self.recall(now, *writer),
+            Word::Ready { writer } => self.open(now, *writer),
             Word::Beat { bridge, .. }
             | Word::Change { bridge, .. }
             | Word::All { bridge, .. }
             | Word::Gone { bridge }
                 if bridge.id != self.settings.who.id =>
             {
-                let heed = self.heard.hear(now, word);
+                let heed = self.heard.hear(now, number, word);
                 self.dirty.extend(heed.topics);
                 if let Some(of) = heed.ask {
                     self.say(&Word::Ask { of: Some(of) });
@@ -366,9 +467,7 @@ impl Bridge {
         self.look_for_namesakes(now);
         let gone = self.heard.age(now, self.settings.lease);
         self.dirty.extend(gone);
-        for topic in std::mem::take(&mut self.dirty) {
-            self.settle(now, &topic);
-        }
+        self.settle_all(now);
         if self.serves && self.changed.is_some_and(|changed| now.since(changed) >= GATHER) {
             self.changed = None;
             let words = self.said.changes(&self.settings.who);
@@ -378,7 +477,9 @@ impl Bridge {
             self.beat = Some(now);
             self.say_beat();
         }
+        self.probe(now);
         self.ask_for_what_was(now);
+        self.give_up_gaps(now);
     }
 
     /// The bridge ends: it takes back what it has said.
@@ -392,7 +493,9 @@ impl Bridge {
 
     fn say(&mut self, word: &Word) {
         let topic = self.words_topic();
-        self.effects.push_back(Effect::Publish { topic, message: word.encode() });
+        self.words += 1;
+        let message = word.encode(self.words);
+        self.effects.push_back(Effect::Publish { topic, message });
     }
 
     fn say_beat(&mut self) {
@@ -453,6 +556,12 @@ impl Bridge {
         self.beat = None;
     }
 
+    fn settle_all(&mut self, now: Time) {
+        for topic in std::mem::take(&mut self.dirty) {
+            self.settle(now, &topic);
+        }
+    }
+
     /// Reads and writes of a topic of DDS what is wanted now.
     fn settle(&mut self, now: Time, name: &str) {
         let guids = self.local_topics.get(name).cloned().unwrap_or_default();
@@ -467,7 +576,7 @@ impl Bridge {
                 let wanted = self.is_wanted(writer, readers);
                 if self.is_allowed(writer) && (asked || wanted) {
                     tapped.insert(writer.guid);
-                    self.tap(writer);
+                    self.tap(now, writer, asked);
                 }
             }
             for (_, writer) in remote.iter().filter(|(_, endpoint)| endpoint.writes) {
@@ -484,9 +593,9 @@ impl Bridge {
         let ends = |known: &BTreeSet<Guid>, guid: &Guid| !known.contains(guid);
         let untap: Vec<Guid> = self
             .tapped
-            .keys()
-            .filter(|guid| ends(&tapped, guid) && self.topic_of_tapped(guid) == Some(name))
-            .copied()
+            .iter()
+            .filter(|(guid, it)| ends(&tapped, guid) && it.writer.topic == name)
+            .map(|(guid, _)| *guid)
             .collect();
         untap.into_iter().for_each(|guid| self.untap(guid));
         let stand_ins =
@@ -494,11 +603,6 @@ impl Bridge {
         let down: Vec<Guid> = stand_ins.map(|(guid, _)| *guid).collect();
         down.into_iter().for_each(|guid| self.stand_down(guid));
         self.wish_for(&local);
-    }
-
-    fn topic_of_tapped(&self, guid: &Guid) -> Option<&str> {
-        let tap = self.taps.get(&self.tapped.get(guid)?.tap)?;
-        Some(&tap.like.topic)
     }
 
     /// Whether one of these readers hears a writer. Tells, once, of those that would but for what is offered.
@@ -524,48 +628,97 @@ impl Bridge {
         wanted
     }
 
-    fn tap(&mut self, writer: &Endpoint) {
-        let carried_as = topic(self.settings.domain, &self.settings.who.name, writer);
-        let qos = of_tap(&writer.qos);
+    /// A writer is to be read. One that is reliable is read only when somebody over there is ready to write: it sees its first reader then,
+    /// and whatever it writes from then on comes there.
+    fn tap(&mut self, now: Time, writer: &Endpoint, at_once: bool) {
         if let Some(known) = self.tapped.get(&writer.guid) {
-            let same =
-                self.taps.get(&known.tap).is_some_and(|tap| tap.qos == qos && is_alike(&tap.like, writer));
-            if same && known.topic == carried_as {
+            let same = of_tap(&known.writer.qos) == of_tap(&writer.qos)
+                && is_alike(&known.writer, writer)
+                && known.writer.qos.kept() == writer.qos.kept()
+                && known.writer.qos.partitions == writer.qos.partitions;
+            if !same {
+                self.untap(writer.guid);
+            } else if known.tap.is_some() || !at_once {
                 return;
             }
-            self.untap(writer.guid);
         }
-        let known = self.taps.iter_mut().find(|(_, tap)| tap.qos == qos && is_alike(&tap.like, writer));
+        let waits = !at_once && writer.qos.reliability == Reliability::Reliable;
+        self.lives += 1;
+        let tapped = Tapped {
+            writer: writer.clone(),
+            tap: None,
+            waits: (now, None),
+            life: self.lives,
+            topic: topic(self.settings.domain, &self.settings.who.name, writer),
+            next: 0,
+            kept: writer.qos.is_durable().then(|| Kept::new(writer.qos.kept())),
+            recalled: None,
+            early: Vec::new(),
+            has_long: false,
+        };
+        self.tapped.insert(writer.guid, tapped);
+        if !waits {
+            self.open(now, writer.guid);
+        }
+    }
+
+    /// Reads a writer, by a reader that is there already, or a new one.
+    fn open(&mut self, now: Time, writer: Guid) {
+        let Some(tapped) = self.tapped.get_mut(&writer).filter(|tapped| tapped.tap.is_none()) else { return };
+        let like = &tapped.writer;
+        let qos = of_tap(&like.qos);
+        let known = self.taps.iter_mut().find(|(_, tap)| tap.qos == qos && is_alike(&tap.like, like));
         let number = match known {
             // What a durable writer wrote before comes to a reader that is new, and to no other.
-            Some((number, tap)) if !writer.qos.is_durable() => {
-                tap.writers.insert(writer.guid);
+            Some((number, tap)) if !like.qos.is_durable() => {
+                tap.writers.insert(writer);
                 *number
             }
             _ => {
                 let number = self.next_tap;
                 self.next_tap += 1;
-                let tap =
-                    Tap { like: writer.clone(), qos: qos.clone(), writers: BTreeSet::from([writer.guid]) };
+                let tap = Tap { like: like.clone(), qos: qos.clone(), writers: BTreeSet::from([writer]) };
                 self.taps.insert(number, tap);
-                self.effects.push_back(Effect::Tap { tap: number, like: writer.clone(), qos });
+                self.effects.push_back(Effect::Tap { tap: number, like: like.clone(), qos });
                 number
             }
         };
-        let kept = writer.qos.is_durable().then(|| Kept::new(writer.qos.history));
-        self.lives += 1;
-        let tapped =
-            Tapped { tap: number, life: self.lives, topic: carried_as, next: 0, kept, recalled: None };
-        self.tapped.insert(writer.guid, tapped);
+        tapped.tap = Some(number);
+        for sample in std::mem::take(&mut tapped.early) {
+            self.sample(now, number, writer, sample);
+        }
+    }
+
+    /// Asks whether somebody is ready to write what writers will write, where that is waited for; reads them at last all the same.
+    fn probe(&mut self, now: Time) {
+        let (mut probes, mut late) = (Vec::new(), Vec::new());
+        let bridge = self.settings.who.id;
+        for (writer, tapped) in self.tapped.iter_mut().filter(|(_, tapped)| tapped.tap.is_none()) {
+            let (since, asked) = &mut tapped.waits;
+            if now.since(*since) >= PROBE_AT_MOST {
+                late.push(*writer);
+            } else if asked.is_none_or(|asked| now.since(asked) >= PROBE_AGAIN) {
+                *asked = Some(now);
+                let sample = Sample::probe();
+                let message =
+                    Carried { bridge, writer: *writer, life: tapped.life, seq: 0, again: false, sample };
+                probes.push((tapped.topic.clone(), message.encode()));
+            }
+        }
+        self.effects.extend(probes.into_iter().map(|(topic, message)| Effect::Publish { topic, message }));
+        late.into_iter().for_each(|writer| self.open(now, writer));
     }
 
     fn untap(&mut self, guid: Guid) {
         let Some(tapped) = self.tapped.remove(&guid) else { return };
-        let Some(tap) = self.taps.get_mut(&tapped.tap) else { return };
-        tap.writers.remove(&guid);
-        if tap.writers.is_empty() {
-            self.taps.remove(&tapped.tap);
-            self.effects.push_back(Effect::Untap { tap: tapped.tap });
+        if let Some(number) = tapped.tap
+            && let Some(tap) = self.taps.get_mut(&number)
+        {
+            tap.writers.remove(&guid);
+            if tap.writers.is_empty() {
+                self.taps.remove(&number);
+                self.effects.push_back(Effect::Untap { tap: number });
+            }
         }
         if !self.tapped.values().any(|other| other.topic == tapped.topic) {
             self.wishes.remove(&tapped.topic);
@@ -589,8 +742,25 @@ impl Bridge {
             wish.deadline = wish.deadline.into_iter().chain(budget).min();
         }
         for (topic, wish) in wishes {
-            if self.wishes.insert(topic.clone(), wish) != Some(wish) {
-                self.effects.push_back(Effect::Advertise { topic, wish });
+            match self.wishes.get(&topic) {
+                None => {
+                    self.wishes.insert(topic.clone(), wish);
+                    self.effects.push_back(Effect::Advertise { topic, wish });
+                }
+                // What is promised of a topic does not change while it is carried.
+                Some(said)
+                    if wish.deadline.is_some_and(|asked| said.deadline.is_none_or(|said| asked < said)) =>
+                {
+                    let words = format!(
+                        "`{}`: a writer has come whose LATENCY_BUDGET is less than that of those before it, and is not kept: give the topic \
+                         a contract in the brokers' configuration ([[topic]])",
+                        shown(&topic)
+                    );
+                    if self.told_budgets.len() < TOLD_MAX && self.told_budgets.insert(topic) {
+                        self.tell(words);
+                    }
+                }
+                Some(_) => {}
             }
         }
     }
@@ -618,6 +788,7 @@ impl Bridge {
             next: 0,
             waits: writer.qos.is_durable().then_some((now, None)),
             switched: None,
+            held: Held::default(),
             stamps: BTreeMap::new(),
         };
         self.stand_ins.insert(writer.guid, stand_in);
@@ -628,6 +799,7 @@ impl Bridge {
         let name = self.heard.name_of(bridge).to_owned();
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
         (known.source, known.life, known.next, known.switched) = (bridge, life, 0, Some(now));
+        known.held = Held::default();
         known.waits = known.writer.qos.is_durable().then_some((now, None));
         let carried_as = topic(self.settings.domain, &name, &known.writer);
         let before = std::mem::replace(&mut known.topic, carried_as.clone());
@@ -664,11 +836,16 @@ impl Bridge {
     fn carried(&mut self, now: Time, carried: Carried, age: Span) {
         let Carried { bridge, writer, life, seq, again, sample } = carried;
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
+        if sample.kind == Kind::Probe {
+            self.effects.push_back(Effect::Look { writer });
+            return;
+        }
         let (said, by) = (self.heard.is_said_by(writer, bridge), self.heard.is_said_by(writer, known.source));
         let known_life = known.life.filter(|_| bridge == known.source);
         if bridge != known.source && (by || !said) || known_life.is_some_and(|known| life < known) {
             return;
         }
+        let first = known_life != Some(life);
         if bridge == known.source && known_life.is_none() {
             known.life = Some(life);
         } else if known_life != Some(life) {
@@ -676,16 +853,79 @@ impl Bridge {
         }
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
         if sample.kind == Kind::End {
-            if known.waits.take().is_some() {
-                known.next = known.next.max(seq);
+            // Where some of it has not come yet, it is asked for once more.
+            let come = known.held.samples.range(..seq).filter(|(_, (.., again))| *again).count();
+            if known.waits.is_some() && come as i64 >= sample.stamp {
+                known.waits = None;
+                self.begin_live(now, writer, seq);
             }
             return;
         }
-        // While what was written before is waited for, what is live comes again with it.
-        if seq < known.next || again != known.waits.is_some() {
+        if first && !again && known.waits.is_none() {
+            // What was before is nobody's loss.
+            known.next = seq;
+        }
+        if seq < known.next {
             return;
         }
-        known.next = seq + 1;
+        let in_order = known.writer.qos.reliability == Reliability::Reliable;
+        let waits = known.waits.is_some();
+        // What is sent again is for those who wait for it.
+        if again && !waits {
+            return;
+        }
+        if !waits && (seq == known.next || !in_order) {
+            known.next = seq + 1;
+            known.held.since = Some(now).filter(|_| !known.held.samples.is_empty());
+            self.write(now, writer, sample, age);
+        } else {
+            known.held.put(now, seq, sample, age, again);
+            if known.held.is_full() {
+                known.waits = None;
+                self.skip(now, writer);
+            }
+        }
+        self.write_what_follows(now, writer);
+    }
+
+    /// All that a durable writer wrote before this number has come: it is written, and then what is live.
+    fn begin_live(&mut self, now: Time, writer: Guid, end: u64) {
+        while let Some(known) = self.stand_ins.get_mut(&writer)
+            && let Some((_, (sample, age, again))) = known.held.take_below(end)
+        {
+            // What was sent again is as old as it is.
+            self.write(now, writer, sample, if again { Span::ZERO } else { age });
+        }
+        if let Some(known) = self.stand_ins.get_mut(&writer) {
+            known.next = known.next.max(end);
+        }
+        self.write_what_follows(now, writer);
+    }
+
+    /// What is missing is waited for no more.
+    fn skip(&mut self, now: Time, writer: Guid) {
+        let Some(known) = self.stand_ins.get_mut(&writer) else { return };
+        let Some(first) = known.held.samples.keys().next().copied() else { return };
+        known.next = first;
+        self.write_what_follows(now, writer);
+    }
+
+    /// Writes what waits for nothing any more.
+    fn write_what_follows(&mut self, now: Time, writer: Guid) {
+        while let Some(known) = self.stand_ins.get_mut(&writer).filter(|known| known.waits.is_none())
+            && let Some((seq, (sample, age, _))) = known.held.take_below(known.next + 1)
+        {
+            if seq == known.next {
+                known.next += 1;
+                // The next gap is waited for as long.
+                known.held.since = Some(now).filter(|_| !known.held.samples.is_empty());
+                self.write(now, writer, sample, age);
+            }
+        }
+    }
+
+    fn write(&mut self, now: Time, writer: Guid, sample: Sample, age: Span) {
+        let Some(known) = self.stand_ins.get_mut(&writer) else { return };
         let newest = known.stamps.get(&sample.hash).copied();
         let switched = known.switched.is_some_and(|switched| now.since(switched) < SWITCH);
         if switched && newest.is_some_and(|newest| sample.stamp <= newest) {
@@ -695,12 +935,25 @@ impl Bridge {
             known.stamps.insert(sample.hash, newest.map_or(sample.stamp, |newest| newest.max(sample.stamp)));
         }
         let lifespan = known.writer.qos.lifespan_ns;
-        if !again && lifespan.is_some_and(|lifespan| age.as_nanos_u64() > lifespan) {
+        if lifespan.is_some_and(|lifespan| age.as_nanos_u64() > lifespan) {
             self.counts.expired += 1;
             return;
         }
         self.counts.written += 1;
         self.effects.push_back(Effect::Write { writer, sample });
+    }
+
+    /// Goes on without what has been missing for too long.
+    fn give_up_gaps(&mut self, now: Time) {
+        let waits = |known: &StandIn| known.held.since.is_some_and(|since| now.since(since) >= GAP_AT_MOST);
+        let late = self.stand_ins.iter().filter(|(_, known)| known.waits.is_none() && waits(known));
+        let late: Vec<Guid> = late.map(|(guid, _)| *guid).collect();
+        for writer in late {
+            if let Some(known) = self.stand_ins.get_mut(&writer) {
+                known.held.since = Some(now);
+            }
+            self.skip(now, writer);
+        }
     }
 
     /// Asks again for what durable writers have written before, and goes on without it at last.
@@ -710,14 +963,15 @@ impl Bridge {
             let Some((since, asked)) = &mut stand_in.waits else { continue };
             if now.since(*since) >= RECALL_AT_MOST {
                 stand_in.waits = None;
-                without.push(stand_in.writer.topic.clone());
+                without.push((*writer, stand_in.writer.topic.clone()));
             } else if asked.is_none_or(|asked| now.since(asked) >= RECALL_AGAIN) {
                 *asked = Some(now);
                 asks.push(*writer);
             }
         }
         asks.into_iter().for_each(|writer| self.say(&Word::Recall { writer }));
-        for topic in without {
+        for (writer, topic) in without {
+            self.skip(now, writer);
             self.tell(format!(
                 "`{}`: what was written before has not come, and is not waited for any more",
                 shown(&topic)
@@ -734,9 +988,9 @@ impl Bridge {
         }
         tapped.recalled = Some(now);
         let (bridge, life) = (self.settings.who.id, tapped.life);
-        let end = Sample { kind: Kind::End, status: 0, stamp: 0, hash: None, bytes: Vec::new() };
-        let samples = kept.samples().map(|(seq, sample)| (seq, sample.clone()));
-        let samples: Vec<(u64, Sample)> = samples.chain([(tapped.next, end)]).collect();
+        let mut samples: Vec<(u64, Sample)> =
+            kept.samples().map(|(seq, sample)| (seq, sample.clone())).collect();
+        samples.push((tapped.next, Sample::end(samples.len())));
         for (seq, sample) in samples {
             let message = Carried { bridge, writer, life, seq, again: true, sample }.encode();
             self.effects.push_back(Effect::Publish { topic: tapped.topic.clone(), message });

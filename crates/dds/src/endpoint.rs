@@ -133,8 +133,10 @@ pub struct Qos {
     pub max_blocking_ns: u64,
     /// DURABILITY.
     pub durability: Durability,
-    /// HISTORY, or that of DURABILITY_SERVICE where it is more.
+    /// HISTORY.
     pub history: History,
+    /// That of DURABILITY_SERVICE.
+    pub service: History,
     /// DEADLINE: the greatest gap between two samples of an instance.
     pub deadline_ns: Option<u64>,
     /// LATENCY_BUDGET; zero says nothing.
@@ -169,6 +171,7 @@ impl Default for Qos {
             max_blocking_ns: 100_000_000,
             durability: Durability::Volatile,
             history: History::KeepLast(1),
+            service: History::Unsaid,
             deadline_ns: None,
             latency_budget_ns: 0,
             lifespan_ns: None,
@@ -212,6 +215,7 @@ impl Qos {
     pub fn of_reader(&self) -> Qos {
         Qos {
             history: History::KeepAll,
+            service: History::Unsaid,
             // Nobody else keeps samples for long here, and each form of them will do.
             durability: self.durability.min(Durability::TransientLocal),
             representations: 0b101,
@@ -227,6 +231,16 @@ impl Qos {
     /// What is offered elsewhere in place of a writer that offers this.
     pub fn of_stand_in(&self) -> Qos {
         Qos { presentation: Presentation::default(), ..self.clone() }
+    }
+
+    /// What a durable writer keeps of each instance for those who come late. Who does not say its HISTORY goes by that, whatever it says of
+    /// DURABILITY_SERVICE.
+    pub fn kept(&self) -> History {
+        if self.history == History::Unsaid || self.service == History::Unsaid {
+            self.history
+        } else {
+            self.service
+        }
     }
 
     /// Whether there is something for those who come late.

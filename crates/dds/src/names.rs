@@ -1,8 +1,8 @@
-//! Under which topic of Verge a topic of DDS is carried: `dds/<domain>/<bridge>/<partition, or ->/<topic>`.
+//! Under which topic of Verge a topic of DDS is carried: `dds/<domain>/<bridge>/<reliable or best-effort>/<partition, or ->/<topic>`.
 //!
-//! The bridge is in it since a topic of Verge has one contract, and writers of several domains need not promise the same.
+//! The bridge and the reliability are in it since a topic of Verge has one contract, and writers need not promise the same.
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Reliability};
 
 /// The first level of all of them.
 pub const ROOT: &str = "dds";
@@ -38,7 +38,11 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// The topic of Verge that carries a writer's samples.
 pub fn topic(domain: u32, bridge: &str, endpoint: &Endpoint) -> String {
-    format!("{ROOT}/{domain}/{bridge}/{}", place(endpoint))
+    let reliability = match endpoint.qos.reliability {
+        Reliability::Reliable => "reliable",
+        Reliability::BestEffort => "best-effort",
+    };
+    format!("{ROOT}/{domain}/{bridge}/{reliability}/{}", place(endpoint))
 }
 
 /// The last levels of it, `<partition, or ->/<topic>`. Levels of the topic stay levels; several partitions are one level, divided by commas.
@@ -94,13 +98,13 @@ mod tests {
     #[test]
     fn every_topic_has_a_name_of_its_own_that_verge_takes() {
         for (topic, partitions, expected) in [
-            ("Square", &[][..], "dds/7/here/-/Square"),
-            ("Square", &[""], "dds/7/here/-/Square"),
-            ("rt/chatter", &[], "dds/7/here/-/rt/chatter"),
-            ("Square", &["-"], "dds/7/here/%2D/Square"),
-            ("Square", &["b/1", "a"], "dds/7/here/a,b%2F1/Square"),
-            ("a+b#c%d", &["x,y"], "dds/7/here/x%2Cy/a%2Bb%23c%25d"),
-            ("new\nline", &[], "dds/7/here/-/new%0Aline"),
+            ("Square", &[][..], "dds/7/here/best-effort/-/Square"),
+            ("Square", &[""], "dds/7/here/best-effort/-/Square"),
+            ("rt/chatter", &[], "dds/7/here/best-effort/-/rt/chatter"),
+            ("Square", &["-"], "dds/7/here/best-effort/%2D/Square"),
+            ("Square", &["b/1", "a"], "dds/7/here/best-effort/a,b%2F1/Square"),
+            ("a+b#c%d", &["x,y"], "dds/7/here/best-effort/x%2Cy/a%2Bb%23c%25d"),
+            ("new\nline", &[], "dds/7/here/best-effort/-/new%0Aline"),
         ] {
             let name = named(topic, partitions);
             assert_eq!(name, expected);

@@ -12,6 +12,8 @@ pub const BRIDGES_MAX: usize = 256;
 pub const ENDPOINTS_MAX: usize = 65_536;
 /// How long to wait for a list before asking again.
 const ASK_AGAIN: Span = Span::secs(1);
+/// Bridges of which the newest word is known; those that have ended are forgotten above it.
+const NEWEST_MAX: usize = 4 * BRIDGES_MAX;
 /// Parts of one list.
 const PARTS_MAX: u32 = 16_384;
 
@@ -120,6 +122,8 @@ struct Coming {
 #[derive(Debug, Default)]
 pub struct Heard {
     bridges: BTreeMap<BridgeId, Remote>,
+    /// The newest word of each bridge, also of those that have ended: what they said before may still come.
+    newest: BTreeMap<BridgeId, u64>,
     by_topic: BTreeMap<String, BTreeSet<(BridgeId, Guid)>>,
     announced: BTreeMap<Guid, BTreeSet<BridgeId>>,
     endpoints: usize,
@@ -173,9 +177,19 @@ impl Heard {
         self.bridges.values().any(|it| it.who.id != but && it.who.name == name && it.heard > since)
     }
 
-    /// Takes a word of another bridge.
-    pub fn hear(&mut self, now: Time, word: Word) -> Heed {
+    /// Takes a word of another bridge, with its number. One that is older than another of the same bridge says nothing.
+    pub fn hear(&mut self, now: Time, number: u64, word: Word) -> Heed {
         let mut heed = Heed::default();
+        let Some(speaker) = word.speaker() else { return heed };
+        let newest = self.newest.entry(speaker.id).or_default();
+        if number <= *newest {
+            return heed;
+        }
+        *newest = number;
+        if self.newest.len() > NEWEST_MAX {
+            let bridges = &self.bridges;
+            self.newest.retain(|id, _| bridges.contains_key(id));
+        }
         match word {
             Word::Beat { bridge, version, stands_by, counts } => {
                 let Some(remote) = self.of(now, &bridge) else { return heed };
@@ -220,7 +234,7 @@ impl Heard {
                 all.into_iter().for_each(|endpoint| self.learn(bridge.id, endpoint, &mut heed.topics));
             }
             Word::Gone { bridge } => self.end(bridge.id, &mut heed.topics),
-            Word::All { .. } | Word::Ask { .. } | Word::Recall { .. } => {}
+            Word::All { .. } | Word::Ask { .. } | Word::Recall { .. } | Word::Ready { .. } => {}
         }
         heed
     }

@@ -3,13 +3,13 @@
 //! | bytes | what |
 //! |---|---|
 //! | 1 | version of this format: 1 |
-//! | 1 | bits 0 and 1: 0 the end of what was recalled, 1 a key, 2 data. Bit 4: sent again. Bit 5: a key hash is there |
+//! | 1 | bits 0 and 1: 0 the end of what was recalled, 1 a key, 2 data, 3 a question whether anybody is ready. Bit 4: sent again. Bit 5: a key hash is there |
 //! | 1 | bit 0 disposed of, bit 1 unregistered |
 //! | 8 | the bridge, little-endian |
 //! | 16 | the writer |
 //! | 8 | which time it is that the bridge reads the writer, little-endian |
 //! | 8 | its number, from its bridge, little-endian |
-//! | 8 | when it was written, in nanoseconds since 1970 by its writer's clock, little-endian |
+//! | 8 | when it was written, in nanoseconds since 1970 by its writer's clock, little-endian. Of an end: how many were sent again |
 //! | 16 | the key hash, where there is one |
 //! | | the bytes, with their encapsulation header (RTPS 2.5 §10.2) |
 
@@ -38,6 +38,8 @@ pub enum Kind {
     Key,
     /// A whole sample.
     Data,
+    /// Nothing: whoever is ready to write what the writer will write says so ([`crate::Word::Ready`]).
+    Probe,
 }
 
 /// What a writer wrote.
@@ -56,6 +58,16 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// A question whether anybody is ready.
+    pub(crate) fn probe() -> Sample {
+        Sample { kind: Kind::Probe, ..Sample::end(0) }
+    }
+
+    /// The end of what was recalled, of so many samples.
+    pub(crate) fn end(samples: usize) -> Sample {
+        Sample { kind: Kind::End, status: 0, stamp: samples as i64, hash: None, bytes: Vec::new() }
+    }
+
     /// A change of which only the key hash came. It is the key itself, big-endian and filled up with zeros, wherever a key takes at most
     /// 16 bytes (RTPS 2.5 §9.6.4.8), and a reader leaves what is too much.
     pub fn of_hash(hash: [u8; 16], status: u8, stamp: i64) -> Sample {
@@ -89,6 +101,7 @@ impl Carried {
             Kind::End => 0,
             Kind::Key => 1,
             Kind::Data => 2,
+            Kind::Probe => 3,
         };
         let flags = kind | if *again { AGAIN } else { 0 } | if sample.hash.is_some() { HASHED } else { 0 };
         let mut out = Vec::with_capacity(HEADER_BYTES_MAX + sample.bytes.len());
@@ -110,6 +123,7 @@ impl Carried {
             0 => Kind::End,
             1 => Kind::Key,
             2 => Kind::Data,
+            3 => Kind::Probe,
             _ => return None,
         };
         if version != VERSION
@@ -128,7 +142,7 @@ impl Carried {
             _ => rest.split_first_chunk().map(|(hash, bytes)| (Some(*hash), bytes))?,
         };
         // A library reads the encapsulation header of whatever it is given.
-        if kind != Kind::End && bytes.len() < 4 {
+        if matches!(kind, Kind::Key | Kind::Data) && bytes.len() < 4 {
             return None;
         }
         let stamp = i64::from_le_bytes(*stamp);

@@ -104,6 +104,11 @@ pub enum Word {
         /// Which.
         writer: Guid,
     },
+    /// Readers have found who stands in for a writer.
+    Ready {
+        /// Which.
+        writer: Guid,
+    },
     /// A bridge has ended.
     Gone {
         /// Which.
@@ -111,19 +116,39 @@ pub enum Word {
     },
 }
 
+#[derive(Serialize, Deserialize)]
+struct Spoken<W> {
+    /// Counts what a bridge says. What is sent again after a failover may be old.
+    number: u64,
+    #[serde(flatten)]
+    word: W,
+}
+
 impl Word {
-    /// As a message.
-    pub fn encode(&self) -> Vec<u8> {
+    /// As a message, with its number among those of who says it.
+    pub fn encode(&self, number: u64) -> Vec<u8> {
         // A value of ours is always JSON.
-        serde_json::to_vec(self).unwrap_or_default()
+        serde_json::to_vec(&Spoken { number, word: self }).unwrap_or_default()
     }
 
-    /// Of a message.
+    /// Of a message, with its number.
     ///
     /// # Errors
     /// Why it is none, in words.
-    pub fn decode(message: &[u8]) -> Result<Word, String> {
-        serde_json::from_slice(message).map_err(|error| error.to_string())
+    pub fn decode(message: &[u8]) -> Result<(u64, Word), String> {
+        let spoken: Result<Spoken<Word>, _> = serde_json::from_slice(message);
+        spoken.map(|spoken| (spoken.number, spoken.word)).map_err(|error| error.to_string())
+    }
+
+    /// The bridge that says something of itself.
+    pub(crate) fn speaker(&self) -> Option<&Who> {
+        match self {
+            Word::Beat { bridge, .. }
+            | Word::Change { bridge, .. }
+            | Word::All { bridge, .. }
+            | Word::Gone { bridge } => Some(bridge),
+            Word::Ask { .. } | Word::Recall { .. } | Word::Ready { .. } => None,
+        }
     }
 }
 

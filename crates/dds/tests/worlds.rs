@@ -16,7 +16,15 @@ const TOPICS: [&str; 3] = ["Square", "rt/chatter", "Temperature"];
 
 fn settings(id: u64) -> Settings {
     let who = Who { id: BridgeId(id), name: format!("bridge-{id}"), domain: 0 };
-    Settings { who, domain: 0, only: Vec::new(), except: Vec::new(), publish: Vec::new(), lease: LEASE }
+    Settings {
+        who,
+        domain: 0,
+        only: Vec::new(),
+        except: Vec::new(),
+        publish: Vec::new(),
+        lease: LEASE,
+        sample_bytes: 1000,
+    }
 }
 
 fn guid(number: u64, writes: bool) -> Guid {
@@ -101,6 +109,7 @@ struct World {
     way: BTreeMap<(Time, u64), (usize, String, Vec<u8>)>,
     sent: u64,
     loss: f64,
+    late: f64,
     cut: BTreeSet<(usize, usize)>,
     next_guid: u64,
     stamps: i64,
@@ -129,6 +138,7 @@ impl World {
             way: BTreeMap::new(),
             sent: 0,
             loss,
+            late: 0.0,
             cut: BTreeSet::new(),
             next_guid: 1,
             stamps: 0,
@@ -201,7 +211,7 @@ impl World {
         }
         for at in 0..self.domains.len() {
             for (tap, writer, sample) in std::mem::take(&mut self.domains[at].pending) {
-                self.domains[at].bridge.sample(tap, writer, sample);
+                self.domains[at].bridge.sample(self.now, tap, writer, sample);
             }
             self.domains[at].bridge.tick(self.now);
             while let Some(effect) = self.domains[at].bridge.poll() {
@@ -254,8 +264,9 @@ impl World {
                     let lost = self.cut.contains(&(at.min(to), at.max(to))) || self.chance.f64() < self.loss;
                     if !lost {
                         self.sent += 1;
-                        // A stream keeps its order.
-                        let due = self.now + Span::millis(30);
+                        // A stream keeps its order but for what a failover sends again.
+                        let late = if self.chance.f64() < self.late { self.chance.i64(1..400) } else { 0 };
+                        let due = self.now + Span::millis(30 + late);
                         self.way.insert((due, self.sent), (to, topic.clone(), message.clone()));
                     }
                 }
@@ -263,6 +274,11 @@ impl World {
             Effect::Subscribe { topic } => assert!(domain.subscribed.insert(topic), "it is subscribed twice"),
             Effect::Unsubscribe { topic } => {
                 assert!(domain.subscribed.remove(&topic), "it is not subscribed");
+            }
+            Effect::Look { writer } => {
+                if domain.stand_ins.contains_key(&writer) {
+                    domain.bridge.is_found(writer);
+                }
             }
             Effect::Mark { .. } => {}
             Effect::Tell(words) => domain.tells.push(words),
@@ -365,6 +381,75 @@ fn who_comes_late_has_what_the_writer_keeps_and_then_what_is_live() {
 }
 
 #[test]
+fn what_a_failover_brings_late_is_put_in_order_and_what_is_lost_is_not_waited_for_long() {
+    let mut world = World::new(5, 2, 0.0);
+    let writer = world.writer(0, "Square", reliable());
+    let _ = world.reader(1, "Square", reliable());
+    world.run(Span::secs(3));
+    world.late = 0.1;
+    for _ in 0..2000 {
+        world.write(0, writer, 1);
+        world.step();
+    }
+    world.run(Span::secs(1));
+    assert_eq!(world.domains[1].stand_ins[&writer], (0..2000).collect::<Vec<u64>>());
+    (world.late, world.loss) = (0.0, 1.0);
+    world.write(0, writer, 1);
+    world.step();
+    world.step();
+    world.loss = 0.0;
+    for _ in 0..50 {
+        world.write(0, writer, 1);
+        world.step();
+    }
+    world.run(Span::secs(1));
+    assert_eq!(world.domains[1].stand_ins[&writer].len(), 2000, "it is waited for");
+    world.run(Span::secs(2));
+    assert_eq!(world.domains[1].stand_ins[&writer][2000..], (2001..2051).collect::<Vec<u64>>());
+}
+
+/// A program may write as soon as its writer is found.
+#[test]
+fn what_a_writer_writes_once_it_is_found_comes() {
+    for seed in 0..50 {
+        let mut world = World::new(seed, 2, 0.0);
+        let _ = world.reader(1, "Square", reliable());
+        let before = Span::millis(world.chance.i64(0..4000));
+        world.run(before);
+        let writer = world.writer(0, "Square", reliable());
+        while world.domains[0].taps.is_empty() {
+            world.step();
+        }
+        world.write(0, writer, 1);
+        world.run(Span::millis(200));
+        assert_eq!(world.domains[1].stand_ins[&writer], [0]);
+        // The next one is found at once, by the reader that is there.
+        let second = world.writer(0, "Square", reliable());
+        for _ in 0..20 {
+            world.write(0, second, 1);
+            world.step();
+        }
+        world.run(Span::millis(400));
+        assert_eq!(world.domains[1].stand_ins[&second], (0..20).collect::<Vec<u64>>());
+    }
+}
+
+#[test]
+fn what_is_too_long_is_not_carried_and_nobody_waits_for_it() {
+    let mut world = World::new(6, 2, 0.0);
+    let writer = world.writer(0, "Square", reliable());
+    let _ = world.reader(1, "Square", reliable());
+    world.run(Span::secs(3));
+    let tap = *world.domains[0].taps.keys().next().unwrap();
+    let long = Sample { bytes: vec![0; 1001], ..sample(1, 0, 0) };
+    world.domains[0].bridge.sample(world.now, tap, writer, long);
+    world.write(0, writer, 1);
+    world.run(Span::millis(200));
+    assert_eq!(world.domains[1].stand_ins[&writer], [0]);
+    assert!(world.domains[0].tells.iter().any(|words| words.contains("above the limit of 1000")));
+}
+
+#[test]
 fn a_bridge_that_dies_is_missed_after_its_lease_and_comes_back_without_repeating() {
     let mut world = World::new(3, 2, 0.0);
     let writer = world.writer(0, "Temperature", durable(History::KeepLast(1)));
@@ -456,6 +541,7 @@ fn anything() {
         // Whether Verge has kept its promise to lose nothing.
         let mut whole = loss == 0.0;
         let mut world = World::new(seed, count, loss);
+        world.late = [0.0, 0.02, 0.2][chance.usize(..3)];
         for _ in 0..chance.usize(20..150) {
             let at = chance.usize(..count);
             let topic = TOPICS[chance.usize(..3)];
@@ -491,7 +577,7 @@ fn anything() {
             world.run(Span::millis(chance.i64(10..600)));
         }
         world.cut.clear();
-        world.loss = 0.0;
+        (world.loss, world.late) = (0.0, 0.0);
         world.run(LEASE + Span::secs(6));
         eprintln!("seed {seed}");
         world.check_who_is_served();
@@ -513,11 +599,14 @@ fn check_that_all_comes(world: &mut World, whole: bool) {
             (0..3).for_each(|_| world.write(at, writer, 1));
         }
     }
-    world.run(Span::millis(300));
+    // What was lost before is waited for meanwhile.
+    world.run(Span::millis(2500));
     for (domain, before) in world.domains.iter().zip(before) {
         for (writer, values) in &domain.stand_ins {
             let expected: Vec<u64> = (from[writer]..from[writer] + 3).collect();
-            assert_eq!(values[before[writer]..], expected, "{writer}");
+            // With them comes what was lost before and is kept.
+            let new = &values[before[writer]..];
+            assert!(new.ends_with(&expected), "{writer}: {new:?}, not {expected:?}");
         }
         for other in &world.domains {
             for (guid, writer) in &other.writers {

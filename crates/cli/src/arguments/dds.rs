@@ -47,18 +47,19 @@ pub struct BridgeArguments {
     #[arg(long, short = 'i', value_name = "NAME")]
     pub id: Option<String>,
     /// Bridge these alone, as PARTITION/TOPIC with wildcards: '-/rt/#' is all below rt/ without a partition. Give it several times for several.
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub only: Vec<TopicFilter>,
     /// Bridge all but these.
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub except: Vec<TopicFilter>,
     /// Publish these also while no reader of DDS elsewhere wants them, for subscribers of Verge.
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub publish: Vec<TopicFilter>,
     /// After so long without a word of another bridge its writers are taken to be gone.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub lease: Span,
-    /// The period of a reliable topic until it has been measured, where the brokers' configuration has no contract for it.
+    /// The least time between two samples of a reliable topic, where the brokers' configuration has no contract for it. A topic that comes
+    /// faster is told.
     #[arg(long, value_name = "TIME", default_value = "50ms")]
     pub period: Span,
 }

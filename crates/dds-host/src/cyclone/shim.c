@@ -28,7 +28,7 @@ enum { HASH_BYTES = 16, PARTITIONS_MAX = 64 };
 
 struct bridge_qos {
   int64_t max_blocking, deadline, latency_budget, lifespan, lease;
-  int32_t reliability, durability, history, depth, liveliness, ownership, strength, order, priority, access;
+  int32_t reliability, durability, history, depth, service_history, service_depth, liveliness, ownership, strength, order, priority, access;
   uint32_t representations; /* bit r: representation r is offered or taken */
   uint32_t partitions;
   const char *partition[PARTITIONS_MAX];
@@ -374,7 +374,7 @@ static void qos_read (struct bridge_qos *out, const dds_qos_t *qos, char ***part
 {
   memset (out, 0, sizeof (*out));
   out->deadline = out->lifespan = out->lease = DDS_INFINITY;
-  out->history = -1;
+  out->history = out->service_history = -1;
   *partitions = NULL;
   dds_reliability_kind_t reliability;
   if (dds_qget_reliability (qos, &reliability, &out->max_blocking))
@@ -385,13 +385,8 @@ static void qos_read (struct bridge_qos *out, const dds_qos_t *qos, char ***part
   dds_history_kind_t history;
   if (dds_qget_history (qos, &history, &out->depth))
     out->history = (int32_t) history;
-  /* What a writer keeps for those who come late has a depth of its own where that is said. */
-  int32_t depth;
-  if (out->durability > 0 && dds_qget_durability_service (qos, NULL, &history, &depth, NULL, NULL, NULL))
-    if (out->history != (int32_t) DDS_HISTORY_KEEP_ALL && (history == DDS_HISTORY_KEEP_ALL || depth > out->depth || out->history < 0)) {
-      out->history = (int32_t) history;
-      out->depth = depth;
-    }
+  if (out->durability > 0 && dds_qget_durability_service (qos, NULL, &history, &out->service_depth, NULL, NULL, NULL))
+    out->service_history = (int32_t) history;
   (void) dds_qget_deadline (qos, &out->deadline);
   (void) dds_qget_latency_budget (qos, &out->latency_budget);
   (void) dds_qget_lifespan (qos, &out->lifespan);
@@ -444,7 +439,7 @@ static dds_qos_t *qos_write (const struct bridge_qos *from, const char *mark)
   dds_qset_durability (qos, (dds_durability_kind_t) from->durability);
   dds_qset_history (qos, (dds_history_kind_t) from->history, from->depth);
   if (from->durability > 0)
-    dds_qset_durability_service (qos, 0, (dds_history_kind_t) from->history, from->depth, DDS_LENGTH_UNLIMITED, DDS_LENGTH_UNLIMITED, DDS_LENGTH_UNLIMITED);
+    dds_qset_durability_service (qos, 0, (dds_history_kind_t) from->service_history, from->service_depth, DDS_LENGTH_UNLIMITED, DDS_LENGTH_UNLIMITED, DDS_LENGTH_UNLIMITED);
   dds_qset_deadline (qos, from->deadline);
   dds_qset_latency_budget (qos, from->latency_budget);
   dds_qset_liveliness (qos, (dds_liveliness_kind_t) from->liveliness, from->lease);

@@ -15,6 +15,8 @@ pub struct BridgeQos {
     pub durability: i32,
     pub history: i32,
     pub depth: i32,
+    pub service_history: i32,
+    pub service_depth: i32,
     pub liveliness: i32,
     pub ownership: i32,
     pub strength: i32,
