@@ -131,6 +131,8 @@ pub fn run(
         stand_ins: BTreeMap::new(),
         topics: BTreeMap::new(),
         subscriptions: BTreeMap::new(),
+        tried: Instant::now(),
+        said: BTreeMap::new(),
         messages,
         waiting: Arc::new(AtomicUsize::new(0)),
         overrun: Arc::default(),
@@ -215,7 +217,6 @@ fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News) {
 struct Topic {
     publisher: Option<Publisher>,
     contract: Contract,
-    tried: Instant,
     pace: Pace,
 }
 
@@ -247,8 +248,10 @@ impl Pace {
     }
 }
 
-/// A topic that could not be published is tried again after so long.
-const REST: Duration = Duration::from_secs(3);
+/// Topics that could not be published or received are tried again after so long.
+const REST: Duration = Duration::from_secs(1);
+/// So many of them at once: each may wait for an answer.
+const AT_ONCE: usize = 64;
 /// A publisher keeps what it has published for so long, so that it can send it again.
 const RETAINED_FOR: Span = Span::secs(2);
 /// But no more messages of a topic than this.
@@ -275,7 +278,12 @@ struct Hands<'a> {
     taps: BTreeMap<u64, Tap>,
     stand_ins: BTreeMap<Guid, StandIn>,
     topics: BTreeMap<String, Topic>,
-    subscriptions: BTreeMap<String, u32>,
+    /// Topics of Verge that are received; `None`: not yet.
+    subscriptions: BTreeMap<String, Option<u32>>,
+    /// When topics that could not be published or received were last tried again.
+    tried: Instant,
+    /// What was said of each last.
+    said: BTreeMap<String, String>,
     messages: Sender<Come>,
     /// Bytes of messages that wait.
     waiting: Arc<AtomicUsize>,
@@ -312,10 +320,14 @@ impl Hands<'_> {
                     bridge.dropped(u64::from(!matches!(written, Some(Ok(())))));
                 }
                 Effect::Advertise { topic, wish } => self.advertise(&topic, wish, tell),
-                Effect::Withdraw { topic } => drop(self.topics.remove(&topic)),
+                Effect::Withdraw { topic } => {
+                    self.said.remove(&topic);
+                    self.topics.remove(&topic);
+                }
                 Effect::Subscribe { topic } => self.subscribe(&topic, tell),
                 Effect::Unsubscribe { topic } => {
-                    if let Some(number) = self.subscriptions.remove(&topic) {
+                    self.said.remove(&topic);
+                    if let Some(Some(number)) = self.subscriptions.remove(&topic) {
                         self.client.unsubscribe(number);
                     }
                 }
@@ -339,47 +351,70 @@ impl Hands<'_> {
     /// A topic is published from now on.
     fn advertise(&mut self, topic: &str, wish: Wish, tell: &mut impl FnMut(&str)) {
         let contract = contract_of(wish, self.options.period);
-        let (tried, pace) = (Instant::now(), Pace::default());
-        self.topics.insert(topic.to_owned(), Topic { publisher: None, contract, tried, pace });
+        self.topics.insert(topic.to_owned(), Topic { publisher: None, contract, pace: Pace::default() });
         self.register(topic, tell);
     }
 
     /// Has the primary admit a topic: under the configured contract, or else under what its writers offer, or else as best effort.
     fn register(&mut self, topic: &str, tell: &mut impl FnMut(&str)) {
+        if self.has_no_primary() {
+            return;
+        }
         let Some(known) = self.topics.get_mut(topic) else { return };
-        known.tried = Instant::now();
-        let configured = self.client.publisher_by_configuration(topic);
-        let result = match configured {
-            Err(Error::Refused { .. }) => self.client.publisher(topic, known.contract),
-            configured => configured,
-        };
-        let result = match result {
-            Err(Error::Refused { reason, .. }) => {
-                tell(&format!(
-                    "`{topic}` is carried as best effort, since its promise was refused: {reason}"
-                ));
-                known.contract = Contract::unstated();
-                self.client.publisher(topic, known.contract)
-            }
-            result => result,
-        };
+        let mut result = self.client.publisher_by_configuration(topic);
+        let mut words = String::new();
+        if matches!(result, Err(Error::Refused { .. })) {
+            result = self.client.publisher(topic, known.contract);
+        }
+        if let Err(Error::Refused { reason, .. }) = &result {
+            words = format!("`{topic}` is carried as best effort, since its promise was refused: {reason}");
+            known.contract = Contract::unstated();
+            result = self.client.publisher(topic, known.contract);
+        }
         match result {
             Ok(publisher) => {
                 known.contract = publisher.contract().unwrap_or(known.contract);
                 known.publisher = Some(publisher);
             }
-            Err(error) => tell(&format!("`{topic}` cannot be published yet: {error}")),
+            Err(error) => words = format!("`{topic}` cannot be published yet: {error}"),
+        }
+        self.say_once(topic, words, tell);
+    }
+
+    /// While there is no primary, nothing is asked of it: each question would wait. Who watches the client tells of that.
+    fn has_no_primary(&self) -> bool {
+        self.client.without_primary().is_ok_and(|absence| absence.is_some())
+    }
+
+    /// Tells what has become of a topic, but not the same again.
+    fn say_once(&mut self, topic: &str, words: String, tell: &mut impl FnMut(&str)) {
+        if words.is_empty() {
+            self.said.remove(topic);
+        } else if self.said.get(topic) != Some(&words) {
+            tell(&words);
+            self.said.insert(topic.to_owned(), words);
         }
     }
 
-    /// Tries again with a topic that could not be published.
+    /// Tries again with topics that could not be published or received.
     fn try_again(&mut self, tell: &mut impl FnMut(&str)) {
-        let rested = |known: &Topic| known.publisher.is_none() && known.tried.elapsed() >= REST;
-        let due = self.topics.iter().find(|(_, known)| rested(known)).map(|(topic, _)| topic.clone());
-        due.into_iter().for_each(|topic| self.register(&topic, tell));
+        if self.tried.elapsed() < REST || self.has_no_primary() {
+            return;
+        }
+        self.tried = Instant::now();
+        let unpublished = self.topics.iter().filter(|(_, known)| known.publisher.is_none());
+        let unpublished: Vec<String> = unpublished.map(|(topic, _)| topic.clone()).take(AT_ONCE).collect();
+        unpublished.iter().for_each(|topic| self.register(topic, tell));
+        let unheard = self.subscriptions.iter().filter(|(_, number)| number.is_none());
+        let unheard: Vec<String> = unheard.map(|(topic, _)| topic.clone()).take(AT_ONCE).collect();
+        unheard.iter().for_each(|topic| self.subscribe(topic, tell));
     }
 
     fn subscribe(&mut self, topic: &str, tell: &mut impl FnMut(&str)) {
+        self.subscriptions.insert(topic.to_owned(), None);
+        if self.has_no_primary() {
+            return;
+        }
         let messages = self.messages.clone();
         let mut names: BTreeMap<u32, Arc<str>> = BTreeMap::new();
         let (waiting, overrun) = (Arc::clone(&self.waiting), Arc::clone(&self.overrun));
@@ -395,11 +430,14 @@ impl Hands<'_> {
                 overrun.fetch_add(1, Ordering::Relaxed);
             }
         };
-        let filter = topic.to_owned();
-        match self.client.subscribe_with(&filter, handler) {
-            Ok(number) => drop(self.subscriptions.insert(filter, number)),
-            Err(error) => tell(&format!("`{topic}` cannot be received: {error}")),
-        }
+        let words = match self.client.subscribe_with(topic, handler) {
+            Ok(number) => {
+                self.subscriptions.insert(topic.to_owned(), Some(number));
+                String::new()
+            }
+            Err(error) => format!("`{topic}` cannot be received yet: {error}"),
+        };
+        self.say_once(topic, words, tell);
     }
 
     /// Publishes what waits.

@@ -4,11 +4,15 @@
 //! of that reader a *stand-in* writes them: one for each writer, with its type, its QoS and its strength, so that DDS itself decides there who is
 //! heard. What a durable writer has written is recalled before a stand-in writes anything live.
 
-use crate::endpoint::{Endpoint, Guid, Mismatch, Qos, Reliability};
-use crate::history::{BYTES_MAX as HISTORY_BYTES_MAX, Kept};
+mod reading;
+mod standing_in;
+
+use self::reading::{Tap, Tapped};
+use self::standing_in::StandIn;
+use crate::endpoint::{Endpoint, Guid, Mismatch, Qos};
 use crate::names::{ROOT, place, topic, words_filter, words_topic};
 use crate::roster::{Heard, Said};
-use crate::sample::{Carried, Kind, Sample};
+use crate::sample::{Carried, Sample};
 use crate::words::{BridgeId, Counts, Who, Word};
 use contract::{Loss, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,30 +23,8 @@ pub const BEAT: Span = Span::secs(1);
 pub const LISTEN: Span = Span::millis(1500);
 /// How long changes are gathered before they are told.
 const GATHER: Span = Span::millis(20);
-/// How often what a writer has written is asked for again.
-const RECALL_AGAIN: Span = Span::millis(300);
-/// Samples of one writer that wait until somebody is ready to write them.
-const EARLY_MAX: usize = 4096;
-/// How often it is asked whether somebody is ready to write for a writer.
-const PROBE_AGAIN: Span = Span::millis(50);
-/// How long that is waited for.
-const PROBE_AT_MOST: Span = Span::secs(5);
-/// What several ask for at once is sent once.
-const RECALL_AT_LEAST: Span = Span::millis(150);
-/// How long to wait for it before going on without.
-const RECALL_AT_MOST: Span = Span::secs(15);
-/// How long, after another bridge has begun to send a writer's samples, those that are not newer than what was written are left out.
-const SWITCH: Span = Span::secs(10);
 /// A bridge that has not been heard for so long may have begun anew.
 const NAMESAKE: Span = Span::secs(3);
-/// How long what a reliable writer wrote later waits for what is missing before it: after a failover the newest may come first.
-const GAP_AT_MOST: Span = Span::secs(2);
-/// Samples of one writer that wait so.
-const HELD_MAX: usize = 8192;
-/// And their bytes.
-const HELD_BYTES_MAX: usize = 2 * HISTORY_BYTES_MAX;
-/// Instances of one writer of which the newest stamp is known.
-const INSTANCES_MAX: usize = 65_536;
 /// Mismatches that are remembered, so that each is told once.
 const TOLD_MAX: usize = 10_000;
 /// Readers and writers of the own domain. Further ones are not served.
@@ -155,83 +137,6 @@ pub enum Effect {
     Tell(String),
 }
 
-/// Several writers that are read by one reader.
-#[derive(Debug)]
-struct Tap {
-    like: Endpoint,
-    qos: Qos,
-    writers: BTreeSet<Guid>,
-}
-
-/// A writer of the own domain that is read.
-#[derive(Debug)]
-struct Tapped {
-    writer: Endpoint,
-    /// `None`: it is not read yet, since whoever is to hear it may not be there yet.
-    tap: Option<u64>,
-    /// Since when that is so, and when was last asked whether somebody is there.
-    waits: (Time, Option<Time>),
-    /// Which time it is that it is read.
-    life: u64,
-    topic: String,
-    next: u64,
-    kept: Option<Kept>,
-    recalled: Option<Time>,
-    /// What it has written before it is read.
-    early: Vec<Sample>,
-    /// It has written samples that are too long.
-    has_long: bool,
-}
-
-/// A writer that stands in for one of another domain.
-#[derive(Debug)]
-struct StandIn {
-    writer: Endpoint,
-    topic: String,
-    source: BridgeId,
-    /// Which time it is that the source reads the writer, as far as it is known.
-    life: Option<u64>,
-    next: u64,
-    /// Since when what was written before is waited for, and when it was last asked for.
-    waits: Option<(Time, Option<Time>)>,
-    switched: Option<Time>,
-    /// What came before its turn.
-    held: Held,
-    stamps: BTreeMap<Option<[u8; 16]>, i64>,
-}
-
-/// Samples that came before their turn, by number, each with its age and whether it was sent again.
-#[derive(Debug, Default)]
-struct Held {
-    samples: BTreeMap<u64, (Sample, Span, bool)>,
-    bytes: usize,
-    since: Option<Time>,
-}
-
-impl Held {
-    fn put(&mut self, now: Time, seq: u64, sample: Sample, age: Span, again: bool) {
-        self.since.get_or_insert(now);
-        self.bytes += sample.bytes.len();
-        if let Some((before, ..)) = self.samples.insert(seq, (sample, age, again)) {
-            self.bytes -= before.bytes.len();
-        }
-    }
-
-    /// The next in order, if it is below this number.
-    fn take_below(&mut self, end: u64) -> Option<(u64, (Sample, Span, bool))> {
-        let first = self.samples.first_entry().filter(|first| *first.key() < end)?.remove_entry();
-        self.bytes -= first.1.0.bytes.len();
-        if self.samples.is_empty() {
-            self.since = None;
-        }
-        Some(first)
-    }
-
-    fn is_full(&self) -> bool {
-        self.samples.len() > HELD_MAX || self.bytes > HELD_BYTES_MAX
-    }
-}
-
 /// Another bridge of the own domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbour {
@@ -255,6 +160,8 @@ pub struct Bridge {
     taps: BTreeMap<u64, Tap>,
     next_tap: u64,
     lives: u64,
+    /// How often something has been sent again.
+    recalls: u64,
     tapped: BTreeMap<Guid, Tapped>,
     stand_ins: BTreeMap<Guid, StandIn>,
     wishes: BTreeMap<String, Wish>,
@@ -289,6 +196,7 @@ impl Bridge {
             taps: BTreeMap::new(),
             next_tap: 0,
             lives: 0,
+            recalls: 0,
             tapped: BTreeMap::new(),
             stand_ins: BTreeMap::new(),
             wishes: BTreeMap::new(),
@@ -376,54 +284,6 @@ impl Bridge {
     /// A reader or writer that was to be made could not be.
     pub fn failed(&mut self, what: &str, topic: &str, why: &str) {
         self.tell(format!("cannot {what} `{}`: {why}", shown(topic)));
-    }
-
-    /// A writer of the own domain has written.
-    pub fn sample(&mut self, now: Time, tap: u64, writer: Guid, sample: Sample) {
-        // It may be of a writer that has just come.
-        self.settle_all(now);
-        let Some(tapped) = self.tapped.get_mut(&writer) else { return };
-        let alike = |tap: &Tap| tap.qos == of_tap(&tapped.writer.qos) && is_alike(&tap.like, &tapped.writer);
-        match tapped.tap {
-            Some(own) if own == tap => {}
-            // It was found by the reader of another writer, before anybody over there was ready for it.
-            None if self.taps.get(&tap).is_some_and(alike) && !tapped.writer.qos.is_durable() => {
-                if tapped.early.len() < EARLY_MAX {
-                    tapped.early.push(sample);
-                } else {
-                    self.counts.dropped += 1;
-                }
-                return;
-            }
-            _ => return,
-        }
-        if sample.bytes.len() > self.settings.sample_bytes {
-            // It has no number, so that nobody waits for it.
-            self.counts.dropped += 1;
-            if !std::mem::replace(&mut tapped.has_long, true) {
-                let (topic, bytes) = (shown(&tapped.topic), sample.bytes.len());
-                let most = self.settings.sample_bytes;
-                self.tell(format!("`{topic}`: a sample of {bytes} bytes is not carried, since it is above the limit of {most}"));
-            }
-            return;
-        }
-        let seq = tapped.next;
-        tapped.next += 1;
-        if let Some(kept) = &mut tapped.kept {
-            kept.keep(seq, &sample);
-        }
-        let carried =
-            Carried { bridge: self.settings.who.id, writer, life: tapped.life, seq, again: false, sample };
-        self.counts.sent += 1;
-        let (topic, message) = (tapped.topic.clone(), carried.encode());
-        self.effects.push_back(Effect::Publish { topic, message });
-    }
-
-    /// Readers have found the stand-in of a writer: what it writes reaches them.
-    pub fn is_found(&mut self, writer: Guid) {
-        if self.stand_ins.contains_key(&writer) {
-            self.say(&Word::Ready { writer });
-        }
     }
 
     /// What was to be sent or written could not be.
@@ -628,375 +488,6 @@ impl Bridge {
         wanted
     }
 
-    /// A writer is to be read. One that is reliable is read only when somebody over there is ready to write: it sees its first reader then,
-    /// and whatever it writes from then on comes there.
-    fn tap(&mut self, now: Time, writer: &Endpoint, at_once: bool) {
-        if let Some(known) = self.tapped.get(&writer.guid) {
-            let same = of_tap(&known.writer.qos) == of_tap(&writer.qos)
-                && is_alike(&known.writer, writer)
-                && known.writer.qos.kept() == writer.qos.kept()
-                && known.writer.qos.partitions == writer.qos.partitions;
-            if !same {
-                self.untap(writer.guid);
-            } else if known.tap.is_some() || !at_once {
-                return;
-            }
-        }
-        let waits = !at_once && writer.qos.reliability == Reliability::Reliable;
-        self.lives += 1;
-        let tapped = Tapped {
-            writer: writer.clone(),
-            tap: None,
-            waits: (now, None),
-            life: self.lives,
-            topic: topic(self.settings.domain, &self.settings.who.name, writer),
-            next: 0,
-            kept: writer.qos.is_durable().then(|| Kept::new(writer.qos.kept())),
-            recalled: None,
-            early: Vec::new(),
-            has_long: false,
-        };
-        self.tapped.insert(writer.guid, tapped);
-        if !waits {
-            self.open(now, writer.guid);
-        }
-    }
-
-    /// Reads a writer, by a reader that is there already, or a new one.
-    fn open(&mut self, now: Time, writer: Guid) {
-        let Some(tapped) = self.tapped.get_mut(&writer).filter(|tapped| tapped.tap.is_none()) else { return };
-        let like = &tapped.writer;
-        let qos = of_tap(&like.qos);
-        let known = self.taps.iter_mut().find(|(_, tap)| tap.qos == qos && is_alike(&tap.like, like));
-        let number = match known {
-            // What a durable writer wrote before comes to a reader that is new, and to no other.
-            Some((number, tap)) if !like.qos.is_durable() => {
-                tap.writers.insert(writer);
-                *number
-            }
-            _ => {
-                let number = self.next_tap;
-                self.next_tap += 1;
-                let tap = Tap { like: like.clone(), qos: qos.clone(), writers: BTreeSet::from([writer]) };
-                self.taps.insert(number, tap);
-                self.effects.push_back(Effect::Tap { tap: number, like: like.clone(), qos });
-                number
-            }
-        };
-        tapped.tap = Some(number);
-        for sample in std::mem::take(&mut tapped.early) {
-            self.sample(now, number, writer, sample);
-        }
-    }
-
-    /// Asks whether somebody is ready to write what writers will write, where that is waited for; reads them at last all the same.
-    fn probe(&mut self, now: Time) {
-        let (mut probes, mut late) = (Vec::new(), Vec::new());
-        let bridge = self.settings.who.id;
-        for (writer, tapped) in self.tapped.iter_mut().filter(|(_, tapped)| tapped.tap.is_none()) {
-            let (since, asked) = &mut tapped.waits;
-            if now.since(*since) >= PROBE_AT_MOST {
-                late.push(*writer);
-            } else if asked.is_none_or(|asked| now.since(asked) >= PROBE_AGAIN) {
-                *asked = Some(now);
-                let sample = Sample::probe();
-                let message =
-                    Carried { bridge, writer: *writer, life: tapped.life, seq: 0, again: false, sample };
-                probes.push((tapped.topic.clone(), message.encode()));
-            }
-        }
-        self.effects.extend(probes.into_iter().map(|(topic, message)| Effect::Publish { topic, message }));
-        late.into_iter().for_each(|writer| self.open(now, writer));
-    }
-
-    fn untap(&mut self, guid: Guid) {
-        let Some(tapped) = self.tapped.remove(&guid) else { return };
-        if let Some(number) = tapped.tap
-            && let Some(tap) = self.taps.get_mut(&number)
-        {
-            tap.writers.remove(&guid);
-            if tap.writers.is_empty() {
-                self.taps.remove(&number);
-                self.effects.push_back(Effect::Untap { tap: number });
-            }
-        }
-        if !self.tapped.values().any(|other| other.topic == tapped.topic) {
-            self.wishes.remove(&tapped.topic);
-            self.effects.push_back(Effect::Withdraw { topic: tapped.topic });
-        }
-    }
-
-    /// What the topics of Verge of these writers promise.
-    fn wish_for(&mut self, local: &[Endpoint]) {
-        let mut wishes: BTreeMap<String, Wish> = BTreeMap::new();
-        for writer in local {
-            let Some(tapped) = self.tapped.get(&writer.guid) else { continue };
-            let none = Wish { loss: Loss::Unbounded, deadline: None };
-            let wish = wishes.entry(tapped.topic.clone()).or_insert(none);
-            if writer.qos.reliability == Reliability::Reliable {
-                wish.loss = Loss::AtMost(0);
-            }
-            let budget = i64::try_from(writer.qos.latency_budget_ns).unwrap_or(i64::MAX);
-            let budget =
-                Some(Span::nanos(budget)).filter(|budget| *budget > Span::ZERO && *budget < BUDGET_MAX);
-            wish.deadline = wish.deadline.into_iter().chain(budget).min();
-        }
-        for (topic, wish) in wishes {
-            match self.wishes.get(&topic) {
-                None => {
-                    self.wishes.insert(topic.clone(), wish);
-                    self.effects.push_back(Effect::Advertise { topic, wish });
-                }
-                // What is promised of a topic does not change while it is carried.
-                Some(said)
-                    if wish.deadline.is_some_and(|asked| said.deadline.is_none_or(|said| asked < said)) =>
-                {
-                    let words = format!(
-                        "`{}`: a writer has come whose LATENCY_BUDGET is less than that of those before it, and is not kept: give the topic \
-                         a contract in the brokers' configuration ([[topic]])",
-                        shown(&topic)
-                    );
-                    if self.told_budgets.len() < TOLD_MAX && self.told_budgets.insert(topic) {
-                        self.tell(words);
-                    }
-                }
-                Some(_) => {}
-            }
-        }
-    }
-
-    fn stand_in(&mut self, now: Time, writer: &Endpoint) {
-        if let Some(known) = self.stand_ins.get(&writer.guid) {
-            if known.writer == *writer {
-                if !self.heard.is_said_by(writer.guid, known.source) {
-                    let sayer = self.heard.sayer_of(writer.guid);
-                    sayer.into_iter().for_each(|bridge| self.turn_to(now, writer.guid, bridge, None));
-                }
-                return;
-            }
-            self.stand_down(writer.guid);
-        }
-        let Some(source) = self.heard.sayer_of(writer.guid) else { return };
-        self.effects.push_back(Effect::StandIn { writer: writer.clone(), qos: writer.qos.of_stand_in() });
-        let carried_as = topic(self.settings.domain, self.heard.name_of(source), writer);
-        self.subscribe(&carried_as);
-        let stand_in = StandIn {
-            writer: writer.clone(),
-            topic: carried_as,
-            source,
-            life: None,
-            next: 0,
-            waits: writer.qos.is_durable().then_some((now, None)),
-            switched: None,
-            held: Held::default(),
-            stamps: BTreeMap::new(),
-        };
-        self.stand_ins.insert(writer.guid, stand_in);
-    }
-
-    /// A bridge begins to read a writer for which one stands in here, and numbers anew.
-    fn turn_to(&mut self, now: Time, writer: Guid, bridge: BridgeId, life: Option<u64>) {
-        let name = self.heard.name_of(bridge).to_owned();
-        let Some(known) = self.stand_ins.get_mut(&writer) else { return };
-        (known.source, known.life, known.next, known.switched) = (bridge, life, 0, Some(now));
-        known.held = Held::default();
-        known.waits = known.writer.qos.is_durable().then_some((now, None));
-        let carried_as = topic(self.settings.domain, &name, &known.writer);
-        let before = std::mem::replace(&mut known.topic, carried_as.clone());
-        if before != carried_as {
-            self.subscribe(&carried_as);
-            self.unsubscribe(before);
-        }
-    }
-
-    fn subscribe(&mut self, topic: &str) {
-        let count = self.subscribed.entry(topic.to_owned()).or_default();
-        *count += 1;
-        if *count == 1 {
-            self.effects.push_back(Effect::Subscribe { topic: topic.to_owned() });
-        }
-    }
-
-    fn unsubscribe(&mut self, topic: String) {
-        let Some(count) = self.subscribed.get_mut(&topic) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.subscribed.remove(&topic);
-            self.effects.push_back(Effect::Unsubscribe { topic });
-        }
-    }
-
-    fn stand_down(&mut self, guid: Guid) {
-        let Some(stand_in) = self.stand_ins.remove(&guid) else { return };
-        self.effects.push_back(Effect::StandDown { writer: guid });
-        self.unsubscribe(stand_in.topic);
-    }
-
-    /// A sample of a writer of another domain.
-    fn carried(&mut self, now: Time, carried: Carried, age: Span) {
-        let Carried { bridge, writer, life, seq, again, sample } = carried;
-        let Some(known) = self.stand_ins.get_mut(&writer) else { return };
-        if sample.kind == Kind::Probe {
-            self.effects.push_back(Effect::Look { writer });
-            return;
-        }
-        let (said, by) = (self.heard.is_said_by(writer, bridge), self.heard.is_said_by(writer, known.source));
-        let known_life = known.life.filter(|_| bridge == known.source);
-        if bridge != known.source && (by || !said) || known_life.is_some_and(|known| life < known) {
-            return;
-        }
-        let first = known_life != Some(life);
-        if bridge == known.source && known_life.is_none() {
-            known.life = Some(life);
-        } else if known_life != Some(life) {
-            self.turn_to(now, writer, bridge, Some(life));
-        }
-        let Some(known) = self.stand_ins.get_mut(&writer) else { return };
-        if sample.kind == Kind::End {
-            // Where some of it has not come yet, it is asked for once more.
-            let come = known.held.samples.range(..seq).filter(|(_, (.., again))| *again).count();
-            if known.waits.is_some() && come as i64 >= sample.stamp {
-                known.waits = None;
-                self.begin_live(now, writer, seq);
-            }
-            return;
-        }
-        if first && !again && known.waits.is_none() {
-            // What was before is nobody's loss.
-            known.next = seq;
-        }
-        if seq < known.next {
-            return;
-        }
-        let in_order = known.writer.qos.reliability == Reliability::Reliable;
-        let waits = known.waits.is_some();
-        // What is sent again is for those who wait for it.
-        if again && !waits {
-            return;
-        }
-        if !waits && (seq == known.next || !in_order) {
-            known.next = seq + 1;
-            known.held.since = Some(now).filter(|_| !known.held.samples.is_empty());
-            self.write(now, writer, sample, age);
-        } else {
-            known.held.put(now, seq, sample, age, again);
-            if known.held.is_full() {
-                known.waits = None;
-                self.skip(now, writer);
-            }
-        }
-        self.write_what_follows(now, writer);
-    }
-
-    /// All that a durable writer wrote before this number has come: it is written, and then what is live.
-    fn begin_live(&mut self, now: Time, writer: Guid, end: u64) {
-        while let Some(known) = self.stand_ins.get_mut(&writer)
-            && let Some((_, (sample, age, again))) = known.held.take_below(end)
-        {
-            // What was sent again is as old as it is.
-            self.write(now, writer, sample, if again { Span::ZERO } else { age });
-        }
-        if let Some(known) = self.stand_ins.get_mut(&writer) {
-            known.next = known.next.max(end);
-        }
-        self.write_what_follows(now, writer);
-    }
-
-    /// What is missing is waited for no more.
-    fn skip(&mut self, now: Time, writer: Guid) {
-        let Some(known) = self.stand_ins.get_mut(&writer) else { return };
-        let Some(first) = known.held.samples.keys().next().copied() else { return };
-        known.next = first;
-        self.write_what_follows(now, writer);
-    }
-
-    /// Writes what waits for nothing any more.
-    fn write_what_follows(&mut self, now: Time, writer: Guid) {
-        while let Some(known) = self.stand_ins.get_mut(&writer).filter(|known| known.waits.is_none())
-            && let Some((seq, (sample, age, _))) = known.held.take_below(known.next + 1)
-        {
-            if seq == known.next {
-                known.next += 1;
-                // The next gap is waited for as long.
-                known.held.since = Some(now).filter(|_| !known.held.samples.is_empty());
-                self.write(now, writer, sample, age);
-            }
-        }
-    }
-
-    fn write(&mut self, now: Time, writer: Guid, sample: Sample, age: Span) {
-        let Some(known) = self.stand_ins.get_mut(&writer) else { return };
-        let newest = known.stamps.get(&sample.hash).copied();
-        let switched = known.switched.is_some_and(|switched| now.since(switched) < SWITCH);
-        if switched && newest.is_some_and(|newest| sample.stamp <= newest) {
-            return;
-        }
-        if newest.is_some() || known.stamps.len() < INSTANCES_MAX {
-            known.stamps.insert(sample.hash, newest.map_or(sample.stamp, |newest| newest.max(sample.stamp)));
-        }
-        let lifespan = known.writer.qos.lifespan_ns;
-        if lifespan.is_some_and(|lifespan| age.as_nanos_u64() > lifespan) {
-            self.counts.expired += 1;
-            return;
-        }
-        self.counts.written += 1;
-        self.effects.push_back(Effect::Write { writer, sample });
-    }
-
-    /// Goes on without what has been missing for too long.
-    fn give_up_gaps(&mut self, now: Time) {
-        let waits = |known: &StandIn| known.held.since.is_some_and(|since| now.since(since) >= GAP_AT_MOST);
-        let late = self.stand_ins.iter().filter(|(_, known)| known.waits.is_none() && waits(known));
-        let late: Vec<Guid> = late.map(|(guid, _)| *guid).collect();
-        for writer in late {
-            if let Some(known) = self.stand_ins.get_mut(&writer) {
-                known.held.since = Some(now);
-            }
-            self.skip(now, writer);
-        }
-    }
-
-    /// Asks again for what durable writers have written before, and goes on without it at last.
-    fn ask_for_what_was(&mut self, now: Time) {
-        let (mut asks, mut without) = (Vec::new(), Vec::new());
-        for (writer, stand_in) in &mut self.stand_ins {
-            let Some((since, asked)) = &mut stand_in.waits else { continue };
-            if now.since(*since) >= RECALL_AT_MOST {
-                stand_in.waits = None;
-                without.push((*writer, stand_in.writer.topic.clone()));
-            } else if asked.is_none_or(|asked| now.since(asked) >= RECALL_AGAIN) {
-                *asked = Some(now);
-                asks.push(*writer);
-            }
-        }
-        asks.into_iter().for_each(|writer| self.say(&Word::Recall { writer }));
-        for (writer, topic) in without {
-            self.skip(now, writer);
-            self.tell(format!(
-                "`{}`: what was written before has not come, and is not waited for any more",
-                shown(&topic)
-            ));
-        }
-    }
-
-    /// Sends again what a durable writer has written.
-    fn recall(&mut self, now: Time, writer: Guid) {
-        let Some(tapped) = self.tapped.get_mut(&writer) else { return };
-        let Some(kept) = &tapped.kept else { return };
-        if tapped.recalled.is_some_and(|recalled| now.since(recalled) < RECALL_AT_LEAST) {
-            return;
-        }
-        tapped.recalled = Some(now);
-        let (bridge, life) = (self.settings.who.id, tapped.life);
-        let mut samples: Vec<(u64, Sample)> =
-            kept.samples().map(|(seq, sample)| (seq, sample.clone())).collect();
-        samples.push((tapped.next, Sample::end(samples.len())));
-        for (seq, sample) in samples {
-            let message = Carried { bridge, writer, life, seq, again: true, sample }.encode();
-            self.effects.push_back(Effect::Publish { topic: tapped.topic.clone(), message });
-        }
-    }
-
     /// Gives the whole list.
     fn answer(&mut self, now: Time) {
         let just_now = self.answered.is_some_and(|answered| now.since(answered) < Span::millis(200));
@@ -1011,27 +502,6 @@ impl Bridge {
             self.say_beat();
         }
     }
-}
-
-/// A latency budget above this is none.
-const BUDGET_MAX: Span = Span::secs(3600);
-
-/// How writers are read that offer this. What does not decide whom a reader hears is left out, so that few readers are needed.
-fn of_tap(offered: &Qos) -> Qos {
-    let plain = Qos::default();
-    Qos {
-        strength: 0,
-        priority: 0,
-        lifespan_ns: None,
-        max_blocking_ns: plain.max_blocking_ns,
-        ..offered.of_reader()
-    }
-}
-
-fn is_alike(tap: &Endpoint, writer: &Endpoint) -> bool {
-    tap.topic == writer.topic
-        && tap.type_name == writer.type_name
-        && tap.guid.is_keyed() == writer.guid.is_keyed()
 }
 
 /// A name as people are shown it.

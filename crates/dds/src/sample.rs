@@ -3,12 +3,13 @@
 //! | bytes | what |
 //! |---|---|
 //! | 1 | version of this format: 1 |
-//! | 1 | bits 0 and 1: 0 the end of what was recalled, 1 a key, 2 data, 3 a question whether anybody is ready. Bit 4: sent again. Bit 5: a key hash is there |
+//! | 1 | bits 0 and 1: 0 the end of what was recalled, 1 a key, 2 data, 3 a question whether anybody is ready. Bit 5: a key hash is there |
 //! | 1 | bit 0 disposed of, bit 1 unregistered |
 //! | 8 | the bridge, little-endian |
 //! | 16 | the writer |
 //! | 8 | which time it is that the bridge reads the writer, little-endian |
 //! | 8 | its number, from its bridge, little-endian |
+//! | 8 | which time it is that the bridge sends again what it keeps, 0: sent for the first time, little-endian |
 //! | 8 | when it was written, in nanoseconds since 1970 by its writer's clock, little-endian. Of an end: how many were sent again |
 //! | 16 | the key hash, where there is one |
 //! | | the bytes, with their encapsulation header (RTPS 2.5 §10.2) |
@@ -17,9 +18,8 @@ use crate::endpoint::Guid;
 use crate::words::BridgeId;
 
 const VERSION: u8 = 1;
-const AGAIN: u8 = 0x10;
 const HASHED: u8 = 0x20;
-const HEAD_BYTES: usize = 3 + 8 + 16 + 8 + 8 + 8;
+const HEAD_BYTES: usize = 3 + 8 + 16 + 8 + 8 + 8 + 8;
 
 /// What stands before a sample takes at most so many bytes.
 pub const HEADER_BYTES_MAX: usize = HEAD_BYTES + 16;
@@ -87,8 +87,8 @@ pub struct Carried {
     pub life: u64,
     /// Its number among those of this writer that the bridge sends. That of an end is the next one.
     pub seq: u64,
-    /// Whether it has been sent before.
-    pub again: bool,
+    /// Which time it is that the bridge sends again what it keeps; 0: it is sent for the first time.
+    pub again: u64,
     /// The sample.
     pub sample: Sample,
 }
@@ -103,13 +103,14 @@ impl Carried {
             Kind::Data => 2,
             Kind::Probe => 3,
         };
-        let flags = kind | if *again { AGAIN } else { 0 } | if sample.hash.is_some() { HASHED } else { 0 };
+        let flags = kind | if sample.hash.is_some() { HASHED } else { 0 };
         let mut out = Vec::with_capacity(HEADER_BYTES_MAX + sample.bytes.len());
         out.extend([VERSION, flags, sample.status]);
         out.extend(bridge.0.to_le_bytes());
         out.extend(writer.0);
         out.extend(life.to_le_bytes());
         out.extend(seq.to_le_bytes());
+        out.extend(again.to_le_bytes());
         out.extend(sample.stamp.to_le_bytes());
         out.extend(sample.hash.iter().flatten());
         out.extend(&sample.bytes);
@@ -126,16 +127,14 @@ impl Carried {
             3 => Kind::Probe,
             _ => return None,
         };
-        if version != VERSION
-            || flags & !(0x0f | AGAIN | HASHED) != 0
-            || status & !(DISPOSED | UNREGISTERED) != 0
-        {
+        if version != VERSION || flags & !(0x0f | HASHED) != 0 || status & !(DISPOSED | UNREGISTERED) != 0 {
             return None;
         }
         let (bridge, rest) = rest.split_first_chunk()?;
         let (writer, rest) = rest.split_first_chunk()?;
         let (life, rest) = rest.split_first_chunk()?;
         let (seq, rest) = rest.split_first_chunk()?;
+        let (again, rest) = rest.split_first_chunk()?;
         let (stamp, rest) = rest.split_first_chunk()?;
         let (hash, bytes) = match flags & HASHED {
             0 => (None, rest),
@@ -149,7 +148,7 @@ impl Carried {
         let sample = Sample { kind, status, stamp, hash, bytes: bytes.to_vec() };
         let bridge = BridgeId(u64::from_le_bytes(*bridge));
         let (life, seq) = (u64::from_le_bytes(*life), u64::from_le_bytes(*seq));
-        Some(Carried { bridge, writer: Guid(*writer), life, seq, again: flags & AGAIN != 0, sample })
+        Some(Carried { bridge, writer: Guid(*writer), life, seq, again: u64::from_le_bytes(*again), sample })
     }
 }
 
@@ -168,7 +167,7 @@ mod tests {
             let writer = Guid(std::array::from_fn(|_| chance.u8(..)));
             let bridge = BridgeId(chance.u64(..));
             let (life, seq) = (chance.u64(..), chance.u64(..));
-            let carried = Carried { bridge, writer, life, seq, again: chance.bool(), sample };
+            let carried = Carried { bridge, writer, life, seq, again: chance.u64(..3), sample };
             let message = carried.encode();
             assert_eq!(Carried::decode(&message).as_ref(), Some(&carried));
             let least = message.len() - carried.sample.bytes.len() + 4;

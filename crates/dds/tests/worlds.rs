@@ -614,7 +614,7 @@ fn check_that_all_comes(world: &mut World, whole: bool) {
                 if whole && writer.endpoint.qos.durability > Durability::Volatile {
                     let kept: BTreeSet<u64> = writer.history().iter().map(value).collect();
                     let values: BTreeSet<u64> = values.iter().copied().collect();
-                    assert!(kept.is_subset(&values), "{kept:?} of {values:?}");
+                    assert!(kept.is_subset(&values), "{guid}: {kept:?} of {values:?}");
                 }
             }
         }
