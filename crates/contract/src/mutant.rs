@@ -218,6 +218,18 @@ pub enum Mutant {
     AnyLogFirst,
     /// A keeper that begins is not told that its site has just stood still.
     TellNoDoubts,
+    /// A bridge reads a writer of DDS although nobody elsewhere hears it.
+    ReadUnwanted,
+    /// A bridge reads a writer of DDS before anybody is ready to write what it writes.
+    ReadAtOnce,
+    /// A stand-in writes samples as they come.
+    WriteAsItComes,
+    /// What another bridge said is heeded although it has said something else since.
+    HeedOldWords,
+    /// A bridge keeps nothing for readers that come late.
+    KeepNothingForLate,
+    /// A stand-in whose writer is read by another bridge writes again what it has written.
+    WriteAgain,
 }
 
 #[cfg(feature = "mutants")]

@@ -14,7 +14,7 @@ use crate::names::{ROOT, place, topic, words_filter, words_topic};
 use crate::roster::{Heard, Said};
 use crate::sample::{Carried, Sample};
 use crate::words::{BridgeId, Counts, Who, Word};
-use contract::{Loss, Span, Time, TopicFilter};
+use contract::{Loss, Mutant, Span, Time, TopicFilter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How often a bridge says that it is there.
@@ -434,7 +434,7 @@ impl Bridge {
                 let asked = self.settings.publish.iter().any(|filter| filter.matches(&place(writer)));
                 let readers = remote.iter().map(|(_, reader)| reader).filter(|reader| !reader.writes);
                 let wanted = self.is_wanted(writer, readers);
-                if self.is_allowed(writer) && (asked || wanted) {
+                if self.is_allowed(writer) && (asked || wanted || Mutant::ReadUnwanted.is_on()) {
                     tapped.insert(writer.guid);
                     self.tap(now, writer, asked);
                 }

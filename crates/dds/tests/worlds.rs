@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use dds::{
     Bridge, BridgeId, Durability, Effect, Endpoint, Guid, History, Kind, LISTEN, Neighbour, Ownership, Qos,
     Reliability, Sample, Settings, Who,
@@ -114,6 +114,10 @@ struct World {
     next_guid: u64,
     stamps: i64,
     restarts: u64,
+    /// Somebody publishes what is not true.
+    forges: bool,
+    /// The first messages that were sent.
+    said: Vec<(usize, String, Vec<u8>)>,
 }
 
 impl World {
@@ -143,6 +147,8 @@ impl World {
             next_guid: 1,
             stamps: 0,
             restarts: 0,
+            forges: false,
+            said: Vec::new(),
         }
     }
 
@@ -243,8 +249,12 @@ impl World {
                 domain.newest.retain(|(of, _), _| *of != writer);
             }
             Effect::Write { writer, sample } => {
-                let value = value(&sample);
                 let values = domain.stand_ins.get_mut(&writer).expect("a stand-in writes");
+                if self.forges {
+                    values.push(0);
+                    return;
+                }
+                let value = value(&sample);
                 let newest = domain.newest.insert((writer, sample.hash.unwrap()), value);
                 assert!(!values.contains(&value), "{writer} writes {value} twice");
                 assert!(
@@ -267,6 +277,9 @@ impl World {
                         // A stream keeps its order but for what a failover sends again.
                         let late = if self.chance.f64() < self.late { self.chance.i64(1..400) } else { 0 };
                         let due = self.now + Span::millis(30 + late);
+                        if self.said.len() < 100 {
+                            self.said.push((to, topic.clone(), message.clone()));
+                        }
                         self.way.insert((due, self.sent), (to, topic.clone(), message.clone()));
                     }
                 }
@@ -408,6 +421,26 @@ fn what_a_failover_brings_late_is_put_in_order_and_what_is_lost_is_not_waited_fo
     assert_eq!(world.domains[1].stand_ins[&writer][2000..], (2001..2051).collect::<Vec<u64>>());
 }
 
+/// After a failover of brokers what was said before may come again.
+#[test]
+fn what_a_bridge_said_before_it_said_something_else_is_not_heeded() {
+    let mut world = World::new(7, 2, 0.0);
+    let writer = world.writer(0, "Square", reliable());
+    let _ = world.reader(1, "Square", reliable());
+    world.run(Span::millis(1200));
+    let first = world.said.clone();
+    world.run(Span::secs(3));
+    for (to, topic, message) in first {
+        world.domains[to].bridge.message(world.now, &topic, &message, Span::secs(3));
+        world.write(0, writer, 1);
+        world.step();
+    }
+    world.run(Span::secs(1));
+    let written = world.domains[0].writers[&writer].written;
+    assert!(written > 1);
+    assert_eq!(world.domains[1].stand_ins[&writer], (0..written).collect::<Vec<u64>>());
+}
+
 /// A program may write as soon as its writer is found.
 #[test]
 fn what_a_writer_writes_once_it_is_found_comes() {
@@ -530,6 +563,46 @@ fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
 }
 
+/// Whoever may publish there may publish anything.
+#[test]
+fn whatever_is_published_on_a_bridges_topics_ends_no_bridge() {
+    let mut chance = Rng::with_seed(8);
+    let mut world = World::new(8, 2, 0.0);
+    let writer = world.writer(0, "Square", durable(History::KeepLast(2)));
+    let _ = world.reader(1, "Square", durable(History::KeepAll));
+    world.run(Span::secs(3));
+    let mut seen: Vec<(usize, String, Vec<u8>)> = world.said.clone();
+    world.forges = true;
+    for round in 0..20_000 {
+        let (to, topic, mut message) = seen[chance.usize(..seen.len())].clone();
+        for _ in 0..chance.usize(..4) {
+            let at = chance.usize(..message.len().max(1));
+            match chance.usize(..4) {
+                0 if at < message.len() => message[at] = chance.u8(..),
+                1 if at < message.len() => drop(message.remove(at)),
+                2 => message.insert(at.min(message.len()), b"0919{}[]\"\\"[chance.usize(..10)]),
+                _ => message.truncate(at),
+            }
+        }
+        world.domains[to].bridge.message(world.now, &topic, &message, Span::nanos(chance.i64(..)));
+        if round % 50 == 0 {
+            world.write(0, writer, chance.u8(..3));
+            world.step();
+            seen.extend(world.way.values().take(2).cloned());
+        }
+    }
+    // Who may publish there is believed; but nothing that is said ends a bridge, or keeps a new one from being heard.
+    world.forges = false;
+    world.restart(0);
+    world.restart(1);
+    let (writer, _) =
+        (world.writer(0, "Temperature", reliable()), world.reader(1, "Temperature", reliable()));
+    world.run(LEASE + Span::secs(3));
+    world.write(0, writer, 1);
+    world.run(Span::millis(200));
+    assert_eq!(world.domains[1].stand_ins[&writer], [0]);
+}
+
 /// Anything happens, and then nothing more: what is served is what should be, nothing has come twice to a stand-in, and never out of order.
 #[test]
 fn anything() {
@@ -618,5 +691,26 @@ fn check_that_all_comes(world: &mut World, whole: bool) {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn every_mutant_is_noticed() {
+    let tests: [(Mutant, fn()); 6] = [
+        (Mutant::ReadUnwanted, a_reader_hears_a_writer_of_another_domain_and_only_while_it_is_there),
+        (Mutant::ReadAtOnce, what_a_writer_writes_once_it_is_found_comes),
+        (
+            Mutant::WriteAsItComes,
+            what_a_failover_brings_late_is_put_in_order_and_what_is_lost_is_not_waited_for_long,
+        ),
+        (Mutant::HeedOldWords, what_a_bridge_said_before_it_said_something_else_is_not_heeded),
+        (Mutant::KeepNothingForLate, who_comes_late_has_what_the_writer_keeps_and_then_what_is_live),
+        (Mutant::WriteAgain, a_bridge_that_dies_is_missed_after_its_lease_and_comes_back_without_repeating),
+    ];
+    for (mutant, test) in tests {
+        Mutant::switch(Some(mutant));
+        let noticed = std::panic::catch_unwind(test).is_err();
+        Mutant::switch(None);
+        assert!(noticed, "{mutant:?} is not noticed");
     }
 }

@@ -5,7 +5,7 @@ use crate::endpoint::{Endpoint, Guid, Qos, Reliability};
 use crate::history::Kept;
 use crate::names::topic;
 use crate::sample::{Carried, Sample};
-use contract::{Loss, Span, Time};
+use contract::{Loss, Mutant, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Samples of one writer that wait until somebody is ready to write them.
@@ -79,7 +79,7 @@ impl Bridge {
         }
         let seq = tapped.next;
         tapped.next += 1;
-        if let Some(kept) = &mut tapped.kept {
+        if let Some(kept) = tapped.kept.as_mut().filter(|_| !Mutant::KeepNothingForLate.is_on()) {
             kept.keep(seq, &sample);
         }
         let carried =
@@ -103,7 +103,8 @@ impl Bridge {
                 return;
             }
         }
-        let waits = !at_once && writer.qos.reliability == Reliability::Reliable;
+        let waits =
+            !at_once && writer.qos.reliability == Reliability::Reliable && !Mutant::ReadAtOnce.is_on();
         self.lives += 1;
         let tapped = Tapped {
             writer: writer.clone(),

@@ -6,7 +6,7 @@ use crate::history::BYTES_MAX as HISTORY_BYTES_MAX;
 use crate::names::topic;
 use crate::sample::{Carried, Kind, Sample};
 use crate::words::{BridgeId, Word};
-use contract::{Span, Time};
+use contract::{Mutant, Span, Time};
 use std::collections::BTreeMap;
 
 /// How long what a reliable writer wrote later waits for what is missing before it: after a failover the newest may come first.
@@ -195,14 +195,15 @@ impl Bridge {
         if seq < known.next {
             return;
         }
-        let in_order = known.writer.qos.reliability == Reliability::Reliable;
+        let in_order =
+            known.writer.qos.reliability == Reliability::Reliable && !Mutant::WriteAsItComes.is_on();
         let waits = known.waits.is_some();
         // What is sent again is for those who wait for it.
         if again > 0 && !waits {
             return;
         }
         if !waits && (seq == known.next || !in_order) {
-            known.next = seq + 1;
+            known.next = seq.saturating_add(1);
             self.write(now, writer, sample, age);
         } else {
             known.held.put(seq, Waiting { sample, age, again, came: now });
@@ -242,10 +243,11 @@ impl Bridge {
     /// Writes what waits for nothing any more.
     pub(super) fn write_what_follows(&mut self, now: Time, writer: Guid) {
         while let Some(known) = self.stand_ins.get_mut(&writer).filter(|known| known.waits.is_none())
-            && let Some((seq, Waiting { sample, age, .. })) = known.held.take_below(known.next + 1)
+            && let Some((seq, Waiting { sample, age, .. })) =
+                known.held.take_below(known.next.saturating_add(1))
         {
             if seq == known.next {
-                known.next += 1;
+                known.next = known.next.saturating_add(1);
                 self.write(now, writer, sample, age);
             }
         }
@@ -254,7 +256,8 @@ impl Bridge {
     pub(super) fn write(&mut self, now: Time, writer: Guid, sample: Sample, age: Span) {
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
         let newest = known.stamps.get(&sample.hash).copied();
-        let switched = known.switched.is_some_and(|switched| now.since(switched) < SWITCH);
+        let switched = known.switched.is_some_and(|switched| now.since(switched) < SWITCH)
+            && !Mutant::WriteAgain.is_on();
         if switched && newest.is_some_and(|newest| sample.stamp <= newest) {
             return;
         }
