@@ -37,8 +37,8 @@ pub struct Taken {
 
 /// What is heard of the domain, on threads of the library. Neither may wait, nor call the library.
 pub trait Ears: Send + Sync {
-    /// A sample. `false`: there is no room for it. Its writer waits then, if it is reliable; otherwise it is lost.
-    fn take(&self, taken: Taken) -> bool;
+    /// A sample.
+    fn take(&self, taken: Taken);
     /// Readers, writers or participants have come or gone: [`Domain::news`] tells which.
     fn wake(&self);
 }
@@ -91,7 +91,7 @@ unsafe fn text(from: *const c_char) -> String {
     unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned()
 }
 
-extern "C" fn take(context: *mut c_void, sample: *const BridgeSample) -> u32 {
+extern "C" fn take(context: *mut c_void, sample: *const BridgeSample) {
     // SAFETY: the context is the box of `Domain::_ears`, which outlives the participant; the sample lives for the call.
     let (ears, from) = unsafe { (&*context.cast::<Box<dyn Ears>>(), &*sample) };
     let hash = (from.has_hash != 0).then_some(from.hash);
@@ -99,14 +99,14 @@ extern "C" fn take(context: *mut c_void, sample: *const BridgeSample) -> u32 {
     let sample = match (from.kind, hash) {
         (0, Some(hash)) => Sample::of_hash(hash, status, stamp),
         // Neither a key nor what stands for one: there is nothing to pass on.
-        (0, None) => return 1,
+        (0, None) => return,
         (kind, hash) => {
             let kind = if kind == 2 { Kind::Data } else { Kind::Key };
             // SAFETY: the library says how long its bytes are, and they live for the call.
             Sample { kind, status, stamp, hash, bytes: unsafe { bytes(from.bytes, from.length) } }
         }
     };
-    u32::from(ears.take(Taken { tap: from.tap, writer: Guid(from.writer), sample }))
+    ears.take(Taken { tap: from.tap, writer: Guid(from.writer), sample });
 }
 
 extern "C" fn wake(context: *mut c_void) {
@@ -213,7 +213,8 @@ fn qos_write(from: &Qos) -> Result<(BridgeQos, Vec<CString>), CycloneError> {
     };
     let ((history, depth), (service_history, service_depth)) = (kept(from.history), kept(from.kept()));
     let qos = BridgeQos {
-        max_blocking: nanos(Some(from.max_blocking_ns.min(MAX_BLOCKING_NS))),
+        // A stand-in never waits for a reader that is slow, since others would wait for it.
+        max_blocking: 0,
         deadline: nanos(from.deadline_ns),
         latency_budget: nanos(Some(from.latency_budget_ns)),
         lifespan: nanos(from.lifespan_ns),
@@ -247,9 +248,6 @@ fn qos_write(from: &Qos) -> Result<(BridgeQos, Vec<CString>), CycloneError> {
     };
     Ok((qos, partitions))
 }
-
-/// A stand-in waits no longer for a reader that is slow, since others wait for it.
-const MAX_BLOCKING_NS: u64 = 20_000_000;
 
 fn c_text(text: &str) -> Result<CString, CycloneError> {
     CString::new(text).map_err(|_| CycloneError("a name has a zero in it".to_owned()))

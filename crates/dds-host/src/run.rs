@@ -3,8 +3,8 @@
 use crate::cyclone::{CycloneError, Domain, Ears, News, StandIn, Taken, Tap};
 use contract::{Contract, Loss, Span, Time, TopicFilter};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use dds::{Bridge, BridgeId, Effect, Guid, Neighbour, Settings, Who, Wish};
-use std::collections::BTreeMap;
+use dds::{Bridge, BridgeId, Carried, Effect, Guid, Neighbour, Sample, Settings, Who, Wish};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -55,6 +55,12 @@ const MESSAGES_MAX: usize = 65_536;
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// The longest message of Verge.
 const MESSAGE_MAX: usize = 1 << 20;
+/// Messages of Verge that are looked at before samples of DDS are again.
+const MESSAGES_AT_ONCE: usize = 1024;
+/// Samples that wait for the readers of one stand-in.
+const UNWRITTEN_MAX: usize = 8192;
+/// What they may take.
+const UNWRITTEN_BYTES_MAX: usize = 16 << 20;
 /// How often time is told.
 const TICK: Duration = Duration::from_millis(10);
 /// For so long a message that cannot be sent yet is tried again.
@@ -66,21 +72,19 @@ const MARK: &str = "verge-dds/1";
 struct Hearing {
     samples: Sender<Taken>,
     waiting: Arc<AtomicUsize>,
+    /// Samples for which there was no room.
+    overrun: Arc<AtomicU64>,
     news: Sender<()>,
 }
 
 impl Ears for Hearing {
-    fn take(&self, taken: Taken) -> bool {
+    fn take(&self, taken: Taken) {
         let bytes = taken.sample.bytes.len();
-        if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > SAMPLE_BYTES_MAX.max(bytes) {
+        let fits = self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes <= SAMPLE_BYTES_MAX.max(bytes);
+        if !fits || self.samples.try_send(taken).is_err() {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
+            self.overrun.fetch_add(1, Ordering::Relaxed);
         }
-        let sent = self.samples.try_send(taken).is_ok();
-        if !sent {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        sent
     }
 
     fn wake(&self) {
@@ -110,7 +114,8 @@ pub fn run(
     let (news, has_news) = bounded(1);
     let (messages, come) = bounded(MESSAGES_MAX);
     let waiting = Arc::new(AtomicUsize::new(0));
-    let hearing = Hearing { samples, waiting: Arc::clone(&waiting), news };
+    let overrun: Arc<AtomicU64> = Arc::default();
+    let hearing = Hearing { samples, waiting: Arc::clone(&waiting), overrun: Arc::clone(&overrun), news };
     let domain = Domain::enter(options.domain, &mark(options, false), hearing)
         .map_err(|error| BridgeError::Domain(options.domain, error))?;
     let who = Who { id: BridgeId(options.id), name: options.name.clone(), domain: options.domain };
@@ -135,32 +140,38 @@ pub fn run(
         said: BTreeMap::new(),
         messages,
         waiting: Arc::new(AtomicUsize::new(0)),
-        overrun: Arc::default(),
+        overrun,
+        unmade: Vec::new(),
+        ending: VecDeque::new(),
+        cursor: String::new(),
         outgoing: Vec::new(),
-        words: dds::words_topic(options.known_as, ""),
         told_long: BTreeMap::new(),
     };
     let mut bridge = Bridge::new(now(), settings);
     while !stop() {
         client.check()?;
         wait(&taken, &come, &has_news);
-        if has_news.try_recv().is_ok() {
-            hands
-                .domain
-                .news()
-                .into_iter()
-                .for_each(|news| hear(&mut bridge, options, hands.domain.guid(), news));
-        }
-        for Taken { tap, writer, sample } in taken.try_iter().take(1024) {
+        let mut lost = Vec::new();
+        let mut look = |bridge: &mut Bridge, hands: &Hands<'_>| {
+            let news = has_news.try_recv().map(|()| hands.domain.news()).unwrap_or_default();
+            news.into_iter().for_each(|news| hear(bridge, options, hands.domain.guid(), news, &mut lost));
+        };
+        look(&mut bridge, &hands);
+        // What is there now was written before what is lost now had gone.
+        for Taken { tap, writer, sample } in taken.try_iter().take(taken.len()) {
             waiting.fetch_sub(sample.bytes.len(), Ordering::Relaxed);
+            // Whoever wrote it may have come only now.
+            look(&mut bridge, &hands);
             bridge.sample(now(), tap, writer, sample);
         }
-        for Come { topic, payload, age } in come.try_iter().take(1024) {
+        lost.into_iter().for_each(|guid| bridge.lost(now(), guid));
+        for Come { topic, payload, age } in come.try_iter().take(MESSAGES_AT_ONCE) {
             hands.waiting.fetch_sub(payload.len(), Ordering::Relaxed);
             bridge.message(now(), &topic, &payload, age);
         }
         bridge.dropped(hands.overrun.swap(0, Ordering::Relaxed));
-        bridge.tick(now());
+        // Words of others may still wait here: nobody is taken to be silent before they are read.
+        bridge.tick(now(), come.is_empty());
         hands.carry_out(&mut bridge, &mut tell);
     }
     bridge.end();
@@ -198,7 +209,7 @@ fn neighbour(says: &[u8], known_as: u32) -> Option<Neighbour> {
     (domain == known_as).then_some(Neighbour { id, serves })
 }
 
-fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News) {
+fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News, lost: &mut Vec<Guid>) {
     match news {
         News::Participant(guid, _) if guid == own => {}
         News::Participant(guid, says) => {
@@ -209,7 +220,7 @@ fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News) {
         // Topics of the library's own begin so.
         News::Endpoint(endpoint, _) if endpoint.topic.starts_with("DCPS") => {}
         News::Endpoint(endpoint, _) => bridge.found(now(), endpoint),
-        News::Lost(guid) => bridge.lost(now(), guid),
+        News::Lost(guid) => lost.push(guid),
     }
 }
 
@@ -251,7 +262,7 @@ impl Pace {
 /// Topics that could not be published or received are tried again after so long.
 const REST: Duration = Duration::from_secs(1);
 /// So many of them at once: each may wait for an answer.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 8;
 /// A publisher keeps what it has published for so long, so that it can send it again.
 const RETAINED_FOR: Span = Span::secs(2);
 /// But no more messages of a topic than this.
@@ -259,6 +270,7 @@ const RETAINED_MAX: i64 = 1000;
 
 /// The contract of a topic that the brokers' configuration does not know.
 fn contract_of(wish: Wish, period: Span) -> Contract {
+    let period = period.max(Span::millis(1));
     let deadline = wish.deadline.unwrap_or(period.max(Span::secs(1)));
     match (wish.loss, wish.deadline) {
         (Loss::Unbounded, None) => Contract::unstated(),
@@ -274,9 +286,12 @@ fn contract_of(wish: Wish, period: Span) -> Contract {
 struct Hands<'a> {
     client: &'a Client,
     options: &'a Options,
-    domain: Domain,
     taps: BTreeMap<u64, Tap>,
-    stand_ins: BTreeMap<Guid, StandIn>,
+    stand_ins: BTreeMap<Guid, Standing>,
+    /// Readers and writers that could not be made, and are tried again.
+    unmade: Vec<Effect>,
+    /// Those that are no longer needed. Deleting a writer waits for its readers for up to a second.
+    ending: VecDeque<Ending>,
     topics: BTreeMap<String, Topic>,
     /// Topics of Verge that are received; `None`: not yet.
     subscriptions: BTreeMap<String, Option<u32>>,
@@ -291,10 +306,54 @@ struct Hands<'a> {
     overrun: Arc<AtomicU64>,
     /// Messages of one topic that leave together.
     outgoing: Vec<(String, Vec<u8>)>,
-    /// Where bridges speak.
-    words: String,
     /// Topics with messages that are too long: each is told once.
     told_long: BTreeMap<String, ()>,
+    /// The topic that was tried again last.
+    cursor: String,
+    /// After everything that is in it.
+    domain: Domain,
+}
+
+/// A stand-in, and what its readers have had no room for yet.
+struct Standing {
+    writer: StandIn,
+    unwritten: VecDeque<Sample>,
+    bytes: usize,
+}
+
+/// What is no longer needed.
+enum Ending {
+    Tap { _reader: Tap },
+    StandIn { _writer: StandIn },
+}
+
+impl Standing {
+    /// Writes a sample, or keeps it until there is room. Returns how many were dropped.
+    fn write(&mut self, sample: Sample) -> u64 {
+        if self.unwritten.is_empty() && self.writer.write(&sample).is_ok() {
+            return 0;
+        }
+        self.bytes += sample.bytes.len();
+        self.unwritten.push_back(sample);
+        let mut dropped = 0;
+        while self.unwritten.len() > UNWRITTEN_MAX || self.bytes > UNWRITTEN_BYTES_MAX {
+            let Some(oldest) = self.unwritten.pop_front() else { break };
+            self.bytes -= oldest.bytes.len();
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Writes what there is room for now.
+    fn catch_up(&mut self) {
+        while let Some(first) = self.unwritten.front() {
+            if self.writer.write(first).is_err() {
+                return;
+            }
+            self.bytes -= first.bytes.len();
+            self.unwritten.pop_front();
+        }
+    }
 }
 
 impl Hands<'_> {
@@ -305,19 +364,21 @@ impl Hands<'_> {
             }
             match effect {
                 Effect::Publish { topic, message } => self.outgoing.push((topic, message)),
-                Effect::Tap { tap, like, qos } => match self.domain.tap(tap, &like, &qos) {
-                    Ok(reader) => drop(self.taps.insert(tap, reader)),
-                    Err(error) => bridge.failed("read", &like.topic, &error.to_string()),
-                },
-                Effect::Untap { tap } => drop(self.taps.remove(&tap)),
-                Effect::StandIn { writer, qos } => match self.domain.stand_in(&writer, &qos) {
-                    Ok(stand_in) => drop(self.stand_ins.insert(writer.guid, stand_in)),
-                    Err(error) => bridge.failed("write", &writer.topic, &error.to_string()),
-                },
-                Effect::StandDown { writer } => drop(self.stand_ins.remove(&writer)),
+                Effect::Tap { .. } | Effect::StandIn { .. } => self.make(effect, tell),
+                Effect::Untap { tap } => {
+                    self.unmade.retain(|it| !matches!(it, Effect::Tap { tap: other, .. } if *other == tap));
+                    self.ending.extend(self.taps.remove(&tap).map(|reader| Ending::Tap { _reader: reader }));
+                }
+                Effect::StandDown { writer } => {
+                    self.unmade.retain(
+                        |it| !matches!(it, Effect::StandIn { writer: other, .. } if other.guid == writer),
+                    );
+                    let ended = self.stand_ins.remove(&writer);
+                    self.ending.extend(ended.map(|ended| Ending::StandIn { _writer: ended.writer }));
+                }
                 Effect::Write { writer, sample } => {
-                    let written = self.stand_ins.get(&writer).map(|stand_in| stand_in.write(&sample));
-                    bridge.dropped(u64::from(!matches!(written, Some(Ok(())))));
+                    let standing = self.stand_ins.get_mut(&writer);
+                    bridge.dropped(standing.map_or(1, |standing| standing.write(sample)));
                 }
                 Effect::Advertise { topic, wish } => self.advertise(&topic, wish, tell),
                 Effect::Withdraw { topic } => {
@@ -332,7 +393,7 @@ impl Hands<'_> {
                     }
                 }
                 Effect::Look { writer } => {
-                    if self.stand_ins.get(&writer).is_some_and(|stand_in| stand_in.readers() > 0) {
+                    if self.stand_ins.get(&writer).is_some_and(|standing| standing.writer.readers() > 0) {
                         bridge.is_found(writer);
                     }
                 }
@@ -345,7 +406,38 @@ impl Hands<'_> {
             }
         }
         self.send(bridge, tell);
+        self.stand_ins.values_mut().for_each(Standing::catch_up);
+        self.end_some();
         self.try_again(tell);
+    }
+
+    /// Makes a reader or a writer. What cannot be made is tried again.
+    fn make(&mut self, effect: Effect, tell: &mut impl FnMut(&str)) {
+        let (name, result) = match &effect {
+            Effect::Tap { tap, like, qos } => {
+                let made = self.domain.tap(*tap, like, qos);
+                (&like.topic, made.map(|reader| drop(self.taps.insert(*tap, reader))))
+            }
+            Effect::StandIn { writer, qos } => {
+                let made = self.domain.stand_in(writer, qos).map(|made| {
+                    let standing = Standing { writer: made, unwritten: VecDeque::new(), bytes: 0 };
+                    drop(self.stand_ins.insert(writer.guid, standing));
+                });
+                (&writer.topic, made)
+            }
+            _ => return,
+        };
+        if let Err(error) = result {
+            let name = format!("{name} of DDS");
+            self.say_once(&name, format!("`{name}` cannot be bridged: {error}"), tell);
+            self.unmade.push(effect);
+        }
+    }
+
+    /// Deletes what is no longer needed, for a moment at a time.
+    fn end_some(&mut self) {
+        let begun = Instant::now();
+        while self.ending.pop_front().is_some() && begun.elapsed() < TICK {}
     }
 
     /// A topic is published from now on.
@@ -402,12 +494,23 @@ impl Hands<'_> {
             return;
         }
         self.tried = Instant::now();
+        std::mem::take(&mut self.unmade).into_iter().for_each(|effect| self.make(effect, tell));
         let unpublished = self.topics.iter().filter(|(_, known)| known.publisher.is_none());
-        let unpublished: Vec<String> = unpublished.map(|(topic, _)| topic.clone()).take(AT_ONCE).collect();
-        unpublished.iter().for_each(|topic| self.register(topic, tell));
         let unheard = self.subscriptions.iter().filter(|(_, number)| number.is_none());
-        let unheard: Vec<String> = unheard.map(|(topic, _)| topic.clone()).take(AT_ONCE).collect();
-        unheard.iter().for_each(|topic| self.subscribe(topic, tell));
+        let mut due: Vec<String> =
+            unpublished.map(|(topic, _)| topic).chain(unheard.map(|(topic, _)| topic)).cloned().collect();
+        due.sort();
+        // Each in its turn, so that one that is refused for good holds up no other.
+        let turn = due.partition_point(|topic| *topic <= self.cursor);
+        due.rotate_left(turn);
+        for topic in due.into_iter().take(AT_ONCE) {
+            if self.topics.contains_key(&topic) {
+                self.register(&topic, tell);
+            } else {
+                self.subscribe(&topic, tell);
+            }
+            self.cursor = topic;
+        }
     }
 
     fn subscribe(&mut self, topic: &str, tell: &mut impl FnMut(&str)) {
@@ -457,10 +560,10 @@ impl Hands<'_> {
                 }
                 Ok(())
             });
-            for (topic, _) in &outgoing[sent..sent + taken] {
+            for (topic, _) in outgoing[sent..sent + taken].iter().filter(|(_, it)| Carried::is_live(it)) {
                 let Some(known) = self.topics.get_mut(topic) else { continue };
                 let period = known.contract.period;
-                if let Some(mean) = known.pace.count(period).filter(|_| !topic.starts_with(&self.words)) {
+                if let Some(mean) = known.pace.count(period) {
                     tell(&format!(
                         "`{topic}` comes every {mean} on average, and its contract says {period}: state it (--period, or [[topic]] in the \
                          brokers' configuration), so that admission reckons with it"

@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const BEAT: Span = Span::secs(1);
 /// How long a bridge listens for another one of its domain before it begins.
 pub const LISTEN: Span = Span::millis(1500);
+/// That somebody has gone is told so much later.
+const GO_AFTER: Span = Span::millis(200);
 /// How long changes are gathered before they are told.
 const GATHER: Span = Span::millis(20);
 /// A bridge that has not been heard for so long may have begun anew.
@@ -176,6 +178,7 @@ pub struct Bridge {
     answered: Option<Time>,
     full: bool,
     namesake: bool,
+    too_many: bool,
     /// Words said.
     words: u64,
     effects: VecDeque<Effect>,
@@ -210,6 +213,7 @@ impl Bridge {
             answered: None,
             full: false,
             namesake: false,
+            too_many: false,
             words: 0,
             effects: VecDeque::new(),
         };
@@ -244,6 +248,14 @@ impl Bridge {
             }
             return;
         }
+        if endpoint.writes && endpoint.has_pattern() {
+            self.tell(format!(
+                "`{}`: the writer {} is not bridged, since its partition is a pattern",
+                shown(&endpoint.topic),
+                endpoint.guid
+            ));
+            return;
+        }
         let name = topic(self.settings.domain, &self.settings.who.name, &endpoint);
         if let Err(error) = contract::check_name(&name) {
             self.tell(format!("the topic `{}` of DDS cannot be carried: {error}", shown(&endpoint.topic)));
@@ -251,7 +263,7 @@ impl Bridge {
         }
         if self.is_allowed(&endpoint) {
             self.said.add(&endpoint);
-            self.changed.get_or_insert(now);
+            self.changed = Some(self.changed.map_or(now, |changed| changed.min(now)));
         }
         self.dirty.insert(endpoint.topic.clone());
         self.local_topics.entry(endpoint.topic.clone()).or_default().insert(endpoint.guid);
@@ -268,7 +280,8 @@ impl Bridge {
             }
         }
         self.said.remove(guid);
-        self.changed.get_or_insert(now);
+        // What it wrote last is to come before.
+        self.changed.get_or_insert(now + GO_AFTER);
         self.told.retain(|(writer, reader)| *writer != guid && *reader != guid);
         self.dirty.insert(endpoint.topic);
     }
@@ -281,11 +294,6 @@ impl Bridge {
         };
     }
 
-    /// A reader or writer that was to be made could not be.
-    pub fn failed(&mut self, what: &str, topic: &str, why: &str) {
-        self.tell(format!("cannot {what} `{}`: {why}", shown(topic)));
-    }
-
     /// What was to be sent or written could not be.
     pub fn dropped(&mut self, samples: u64) {
         self.counts.dropped += samples;
@@ -295,7 +303,10 @@ impl Bridge {
     pub fn message(&mut self, now: Time, topic: &str, message: &[u8], age: Span) {
         if !self.is_words_topic(topic) {
             match Carried::decode(message) {
-                Some(carried) => self.carried(now, carried, age),
+                Some(carried) => {
+                    self.heard.is_alive(now, carried.bridge);
+                    self.carried(now, carried, age);
+                }
                 None => self.counts.dropped += 1,
             }
             return;
@@ -321,12 +332,18 @@ impl Bridge {
         }
     }
 
-    /// Time has passed. To be called often: every 10 ms or so, and after everything else.
-    pub fn tick(&mut self, now: Time) {
+    /// Time has passed. To be called often: every 10 ms or so, and after everything else. Whether all messages that have come have been
+    /// told: nobody is taken to be silent while some wait.
+    pub fn tick(&mut self, now: Time, has_heard_all: bool) {
         self.decide_who_serves(now);
         self.look_for_namesakes(now);
-        let gone = self.heard.age(now, self.settings.lease);
-        self.dirty.extend(gone);
+        if self.heard.refused() > 0 && !std::mem::replace(&mut self.too_many, true) {
+            self.tell("there are more bridges, readers and writers elsewhere than can be heard: some are not served".to_owned());
+        }
+        if has_heard_all {
+            let gone = self.heard.age(now, self.settings.lease);
+            self.dirty.extend(gone);
+        }
         self.settle_all(now);
         if self.serves && self.changed.is_some_and(|changed| now.since(changed) >= GATHER) {
             self.changed = None;

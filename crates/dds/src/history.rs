@@ -2,6 +2,7 @@
 
 use crate::endpoint::History;
 use crate::sample::{DISPOSED, Sample};
+use contract::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Samples of an instance that are kept where their writer does not say how many it keeps.
@@ -14,7 +15,7 @@ pub const BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Kept {
     depth: usize,
     instances: BTreeMap<Option<[u8; 16]>, VecDeque<u64>>,
-    samples: BTreeMap<u64, Sample>,
+    samples: BTreeMap<u64, (Sample, Time)>,
     bytes: usize,
 }
 
@@ -29,7 +30,7 @@ impl Kept {
     }
 
     /// Keeps a sample. Numbers go up.
-    pub(crate) fn keep(&mut self, seq: u64, sample: &Sample) {
+    pub(crate) fn keep(&mut self, now: Time, seq: u64, sample: &Sample) {
         if sample.status & DISPOSED != 0 {
             // Who comes late has never seen the instance.
             for old in self.instances.remove(&sample.hash).into_iter().flatten() {
@@ -41,13 +42,13 @@ impl Kept {
             return;
         }
         self.bytes += size(sample);
-        self.samples.insert(seq, sample.clone());
+        self.samples.insert(seq, (sample.clone(), now));
         let instance = self.instances.entry(sample.hash).or_default();
         instance.push_back(seq);
         let old = if instance.len() > self.depth { instance.pop_front() } else { None };
         old.into_iter().for_each(|old| self.drop_sample(old));
         while self.bytes > BYTES_MAX
-            && let Some((oldest, sample)) = self.samples.first_key_value()
+            && let Some((oldest, (sample, _))) = self.samples.first_key_value()
         {
             let (oldest, hash) = (*oldest, sample.hash);
             if let Some(instance) = self.instances.get_mut(&hash) {
@@ -61,13 +62,15 @@ impl Kept {
         }
     }
 
-    /// All of it, in order.
-    pub(crate) fn samples(&self) -> impl Iterator<Item = (u64, &Sample)> {
-        self.samples.iter().map(|(seq, sample)| (*seq, sample))
+    /// All of it that is not older than that, in order.
+    pub(crate) fn samples(&self, now: Time, lifespan: Option<u64>) -> impl Iterator<Item = (u64, &Sample)> {
+        let valid =
+            move |kept: &Time| lifespan.is_none_or(|lifespan| now.since(*kept).as_nanos_u64() <= lifespan);
+        self.samples.iter().filter(move |(_, (_, kept))| valid(kept)).map(|(seq, (sample, _))| (*seq, sample))
     }
 
     fn drop_sample(&mut self, seq: u64) {
-        if let Some(sample) = self.samples.remove(&seq) {
+        if let Some((sample, _)) = self.samples.remove(&seq) {
             self.bytes -= size(&sample);
         }
     }
@@ -88,23 +91,23 @@ mod tests {
     }
 
     fn kept(kept: &Kept) -> Vec<u64> {
-        kept.samples().map(|(seq, _)| seq).collect()
+        kept.samples(Time(100), None).map(|(seq, _)| seq).collect()
     }
 
     #[test]
     fn a_busy_instance_takes_nothing_from_a_quiet_one() {
         let mut history = Kept::new(History::KeepLast(2));
-        history.keep(0, &sample(1, 4));
-        (1..100).for_each(|seq| history.keep(seq, &sample(2, 4)));
+        history.keep(Time(0), 0, &sample(1, 4));
+        (1..100).for_each(|seq| history.keep(Time(seq), seq, &sample(2, 4)));
         assert_eq!(kept(&history), [0, 98, 99]);
-        history.keep(100, &Sample { kind: Kind::Key, status: DISPOSED, ..sample(2, 4) });
+        history.keep(Time(100), 100, &Sample { kind: Kind::Key, status: DISPOSED, ..sample(2, 4) });
         assert_eq!(kept(&history), [0]);
     }
 
     #[test]
     fn what_is_kept_has_a_limit_in_bytes() {
         let mut history = Kept::new(History::KeepAll);
-        (0..40).for_each(|seq| history.keep(seq, &sample((seq % 3) as u8, 1 << 20)));
+        (0..40).for_each(|seq| history.keep(Time(seq), seq, &sample((seq % 3) as u8, 1 << 20)));
         assert!(history.bytes <= BYTES_MAX);
         assert_eq!(kept(&history), (25..40).collect::<Vec<u64>>());
         let told: usize = history.instances.values().map(VecDeque::len).sum();

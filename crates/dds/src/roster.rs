@@ -167,6 +167,13 @@ impl Heard {
         self.announced.get(&writer)?.first().copied()
     }
 
+    /// Something has come of a bridge.
+    pub(crate) fn is_alive(&mut self, now: Time, bridge: BridgeId) {
+        if let Some(remote) = self.bridges.get_mut(&bridge) {
+            remote.heard = now;
+        }
+    }
+
     /// What a bridge is called.
     pub(crate) fn name_of(&self, bridge: BridgeId) -> &str {
         self.bridges.get(&bridge).map_or("", |remote| &remote.who.name)

@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 1 | version of this format: 1 |
-//! | 1 | bits 0 and 1: 0 the end of what was recalled, 1 a key, 2 data, 3 a question whether anybody is ready. Bit 5: a key hash is there |
+//! | 1 | bits 0 to 3: 0 the end of what was recalled, 1 a key, 2 data, 3 a question whether anybody is ready. Bit 5: a key hash is there |
 //! | 1 | bit 0 disposed of, bit 1 unregistered |
 //! | 8 | the bridge, little-endian |
 //! | 16 | the writer |
@@ -117,6 +117,13 @@ impl Carried {
         out
     }
 
+    /// Whether a message is a sample that is sent for the first time.
+    pub fn is_live(message: &[u8]) -> bool {
+        let kind = message.get(1).map_or(0, |flags| flags & 0x0f);
+        let again = message.get(HEAD_BYTES - 16..HEAD_BYTES - 8);
+        message.first() == Some(&VERSION) && matches!(kind, 1 | 2) && again == Some(&[0; 8])
+    }
+
     /// Of a message. `None`: it is none of these.
     pub fn decode(message: &[u8]) -> Option<Carried> {
         let (&[version, flags, status], rest) = message.split_first_chunk()?;
@@ -169,6 +176,7 @@ mod tests {
             let (life, seq) = (chance.u64(..), chance.u64(..));
             let carried = Carried { bridge, writer, life, seq, again: chance.u64(..3), sample };
             let message = carried.encode();
+            assert_eq!(Carried::is_live(&message), carried.again == 0);
             assert_eq!(Carried::decode(&message).as_ref(), Some(&carried));
             let least = message.len() - carried.sample.bytes.len() + 4;
             assert!((0..least).all(|length| Carried::decode(&message[..length]).is_none()));

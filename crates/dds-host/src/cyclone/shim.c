@@ -62,8 +62,8 @@ struct bridge_participant {
   uint32_t user_data_length;
 };
 
-/* Both are called on threads of the library. A sample is refused by zero; the library then offers it again, and its writer waits. */
-typedef uint32_t (*bridge_take) (void *context, const struct bridge_sample *sample);
+/* Both are called on threads of the library, which wait for them. */
+typedef void (*bridge_take) (void *context, const struct bridge_sample *sample);
 typedef void (*bridge_wake) (void *context);
 
 /* ---- samples of a type that is not known ---- */
@@ -292,7 +292,9 @@ static bool tap_store (struct ddsi_rhc *rhc, const struct ddsi_writer_info *writ
   };
   guid_bytes (sample.writer, &writer->guid);
   memcpy (sample.hash, d->key.value, HASH_BYTES);
-  return tap->take (tap->context, &sample) != 0;
+  tap->take (tap->context, &sample);
+  /* Never refused: the library would offer it again and again, and wait with that when something is deleted. */
+  return true;
 }
 
 static void tap_unregister (struct ddsi_rhc *rhc, const struct ddsi_writer_info *writer)
@@ -370,7 +372,7 @@ static const struct dds_rhc_ops tap_ops = {
 
 /* ---- quality of service ---- */
 
-static void qos_read (struct bridge_qos *out, const dds_qos_t *qos, char ***partitions)
+static void qos_read (struct bridge_qos *out, const dds_qos_t *qos, bool offered, char ***partitions)
 {
   memset (out, 0, sizeof (*out));
   out->deadline = out->lifespan = out->lease = DDS_INFINITY;
@@ -408,7 +410,8 @@ static void qos_read (struct bridge_qos *out, const dds_qos_t *qos, char ***part
   uint32_t n = 0;
   dds_data_representation_id_t *representations = NULL;
   if (dds_qget_data_representation (qos, &n, &representations) && n > 0)
-    for (uint32_t i = 0; i < n; i++)
+    /* Of what a writer lists, it offers the first. */
+    for (uint32_t i = 0; i < (offered ? 1 : n); i++)
       if (representations[i] >= 0 && representations[i] < 32)
         out->representations |= 1u << representations[i];
   if (out->representations == 0)
@@ -568,7 +571,7 @@ void bridge_endpoints (struct bridge *bridge, void (*tell) (void *, const struct
           out.topic = from->topic_name;
           out.type = from->type_name;
           size_t length = 0;
-          qos_read (&out.qos, from->qos, &partitions);
+          qos_read (&out.qos, from->qos, which == 1, &partitions);
           if (dds_qget_userdata (from->qos, &user_data, &length)) {
             out.user_data = user_data;
             out.user_data_length = (uint32_t) length;
@@ -608,6 +611,8 @@ int32_t bridge_tap (struct bridge *bridge, uint64_t number, const char *topic, c
   dds_qos_t *qos = qos_write (from, mark);
   dds_entity_t reader = dds_create_reader_rhc (bridge->participant, topic_entity, qos, NULL, &tap->common);
   dds_delete_qos (qos);
+  if (reader < 0)
+    ddsrt_free (tap);
   (void) dds_delete (topic_entity); /* the reader holds it */
   return reader;
 }

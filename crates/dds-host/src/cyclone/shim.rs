@@ -62,7 +62,7 @@ pub struct BridgeParticipant {
     pub user_data_length: u32,
 }
 
-pub type Take = extern "C" fn(*mut c_void, *const BridgeSample) -> u32;
+pub type Take = extern "C" fn(*mut c_void, *const BridgeSample);
 pub type Wake = extern "C" fn(*mut c_void);
 
 #[repr(C)]

@@ -9,7 +9,9 @@ use contract::{Loss, Mutant, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Samples of one writer that wait until somebody is ready to write them.
-const EARLY_MAX: usize = 4096;
+const EARLY_MAX: usize = 1024;
+/// And their bytes.
+const EARLY_BYTES_MAX: usize = 16 << 20;
 /// How often it is asked whether somebody is ready to write for a writer.
 const PROBE_AGAIN: Span = Span::millis(50);
 /// How long that is waited for.
@@ -53,20 +55,6 @@ impl Bridge {
         // It may be of a writer that has just come.
         self.settle_all(now);
         let Some(tapped) = self.tapped.get_mut(&writer) else { return };
-        let alike = |tap: &Tap| tap.qos == of_tap(&tapped.writer.qos) && is_alike(&tap.like, &tapped.writer);
-        match tapped.tap {
-            Some(own) if own == tap => {}
-            // It was found by the reader of another writer, before anybody over there was ready for it.
-            None if self.taps.get(&tap).is_some_and(alike) && !tapped.writer.qos.is_durable() => {
-                if tapped.early.len() < EARLY_MAX {
-                    tapped.early.push(sample);
-                } else {
-                    self.counts.dropped += 1;
-                }
-                return;
-            }
-            _ => return,
-        }
         if sample.bytes.len() > self.settings.sample_bytes {
             // It has no number, so that nobody waits for it.
             self.counts.dropped += 1;
@@ -77,10 +65,25 @@ impl Bridge {
             }
             return;
         }
+        let alike = |tap: &Tap| tap.qos == of_tap(&tapped.writer.qos) && is_alike(&tap.like, &tapped.writer);
+        match tapped.tap {
+            Some(own) if own == tap => {}
+            // It was found by the reader of another writer, before anybody over there was ready for it.
+            None if self.taps.get(&tap).is_some_and(alike) && !tapped.writer.qos.is_durable() => {
+                let bytes: usize = tapped.early.iter().map(|early| early.bytes.len()).sum();
+                if tapped.early.len() < EARLY_MAX && bytes < EARLY_BYTES_MAX {
+                    tapped.early.push(sample);
+                } else {
+                    self.counts.dropped += 1;
+                }
+                return;
+            }
+            _ => return,
+        }
         let seq = tapped.next;
         tapped.next += 1;
         if let Some(kept) = tapped.kept.as_mut().filter(|_| !Mutant::KeepNothingForLate.is_on()) {
-            kept.keep(seq, &sample);
+            kept.keep(now, seq, &sample);
         }
         let carried =
             Carried { bridge: self.settings.who.id, writer, life: tapped.life, seq, again: 0, sample };
@@ -237,8 +240,10 @@ impl Bridge {
         tapped.recalled = Some(now);
         self.recalls += 1;
         let (bridge, life, again) = (self.settings.who.id, tapped.life, self.recalls);
-        let mut samples: Vec<(u64, Sample)> =
-            kept.samples().map(|(seq, sample)| (seq, sample.clone())).collect();
+        let mut samples: Vec<(u64, Sample)> = kept
+            .samples(now, tapped.writer.qos.lifespan_ns)
+            .map(|(seq, sample)| (seq, sample.clone()))
+            .collect();
         samples.push((tapped.next, Sample::end(samples.len())));
         for (seq, sample) in samples {
             let message = Carried { bridge, writer, life, seq, again, sample }.encode();

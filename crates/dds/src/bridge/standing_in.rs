@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// How long what a reliable writer wrote later waits for what is missing before it: after a failover the newest may come first.
 const GAP_AT_MOST: Span = Span::secs(2);
 /// Samples of one writer that wait so.
-const HELD_MAX: usize = 8192;
+const HELD_MAX: usize = 262_144;
 /// And their bytes.
 const HELD_BYTES_MAX: usize = 2 * HISTORY_BYTES_MAX;
 /// Instances of one writer of which the newest stamp is known.
@@ -163,10 +163,6 @@ impl Bridge {
     pub(super) fn carried(&mut self, now: Time, carried: Carried, age: Span) {
         let Carried { bridge, writer, life, seq, again, sample } = carried;
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
-        if sample.kind == Kind::Probe {
-            self.effects.push_back(Effect::Look { writer });
-            return;
-        }
         let (said, by) = (self.heard.is_said_by(writer, bridge), self.heard.is_said_by(writer, known.source));
         let known_life = known.life.filter(|_| bridge == known.source);
         if bridge != known.source && (by || !said) || known_life.is_some_and(|known| life < known) {
@@ -179,6 +175,17 @@ impl Bridge {
             self.turn_to(now, writer, bridge, Some(life));
         }
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
+        if sample.kind == Kind::Probe {
+            if first && known.waits.is_none() {
+                known.next = 0;
+            }
+            self.effects.push_back(Effect::Look { writer });
+            return;
+        }
+        if let Some(waits) = known.waits.as_mut().filter(|_| again > 0) {
+            // It comes: nobody asks again meanwhile.
+            *waits = (now, Some(now));
+        }
         if sample.kind == Kind::End {
             // Where some of it has not come yet, it is asked for once more.
             let come = known.held.of_answer(again, seq);
