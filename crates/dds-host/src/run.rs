@@ -588,6 +588,13 @@ impl Hands<'_> {
                             message.len()
                         ));
                     }
+                    // What was admitted once may be refused by a broker that has begun anew: it is registered anew as well.
+                    if message.len() <= MESSAGE_MAX
+                        && !error.is_retryable()
+                        && let Some(known) = self.topics.get_mut(topic)
+                    {
+                        known.publisher = None;
+                    }
                     bridge.dropped(1);
                     sent += 1;
                 }

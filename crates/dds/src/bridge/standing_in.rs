@@ -286,6 +286,12 @@ impl Bridge {
         let late: Vec<Guid> =
             self.stand_ins.iter().filter(|(_, known)| late(known)).map(|(guid, _)| *guid).collect();
         for writer in late {
+            // What a durable writer keeps of it can still be had.
+            if let Some(known) = self.stand_ins.get_mut(&writer).filter(|known| known.writer.qos.is_durable())
+            {
+                (known.waits, known.next, known.switched) = (Some((now, None)), 0, Some(now));
+                continue;
+            }
             while self.stand_ins.get(&writer).is_some_and(|it| it.held.has_waited(now, GAP_AT_MOST)) {
                 self.skip(now, writer);
             }
