@@ -177,9 +177,10 @@ fn programs_that_never_heard_of_each_other_hear_each_other_across_sites_whicheve
     write(20, &reader);
     for victim in [&mut north, &mut south, &mut router] {
         let primary = victim.wait_for_protection();
+        let before = reader.numbers().len();
         let dies = std::thread::scope(|scope| {
             let dies = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(300));
+                wait_until("the load to flow", || reader.numbers().len() > before + 75);
                 victim.kill(primary);
             });
             write(400, &reader);

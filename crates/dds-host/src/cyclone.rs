@@ -205,7 +205,6 @@ fn qos_write(from: &Qos) -> Result<(BridgeQos, Vec<CString>), CycloneError> {
         from.partitions.iter().map(|name| c_text(name)).collect::<Result<_, _>>()?;
     let mut partition = [std::ptr::null(); PARTITIONS_MAX];
     partition.iter_mut().zip(&partitions).for_each(|(slot, name)| *slot = name.as_ptr());
-    let presentation = &from.presentation;
     let kept = |history| match history {
         History::Unsaid => (0, dds::DEPTH_UNSAID as i32),
         History::KeepLast(depth) => (0, i32::try_from(depth).unwrap_or(i32::MAX)),
@@ -239,9 +238,8 @@ fn qos_write(from: &Qos) -> Result<(BridgeQos, Vec<CString>), CycloneError> {
         strength: from.strength,
         order: i32::from(from.order == Order::BySource),
         priority: from.priority,
-        access: i32::from(presentation.scope)
-            | i32::from(presentation.coherent) << 2
-            | i32::from(presentation.ordered) << 3,
+        // Sets of changes are not carried as such: the library's usual PRESENTATION is offered.
+        access: 0,
         representations: from.representations,
         partitions: partitions.len() as u32,
         partition,
@@ -327,13 +325,13 @@ impl Domain {
         checked(reader).map(Tap)
     }
 
-    /// Writes a topic.
+    /// Writes a topic as another writer does.
     ///
     /// # Errors
     /// As in [`Domain::tap`].
-    pub fn stand_in(&self, like: &Endpoint, qos: &Qos) -> Result<StandIn, CycloneError> {
+    pub fn stand_in(&self, like: &Endpoint) -> Result<StandIn, CycloneError> {
         let (topic, type_name) = (c_text(&like.topic)?, c_text(&like.type_name)?);
-        let (qos, _partitions) = qos_write(qos)?;
+        let (qos, _partitions) = qos_write(&like.qos)?;
         let keyed = u32::from(like.guid.is_keyed());
         let mut sertype = std::ptr::null_mut();
         // SAFETY: all strings live for the call.

@@ -1,14 +1,16 @@
 //! The bridge itself: its core between a domain of DDS and a client of Verge, on one thread.
 
 use crate::cyclone::{CycloneError, Domain, Ears, News, StandIn, Taken, Tap};
-use contract::{Contract, Loss, Span, Time, TopicFilter};
+use contract::{Contract, Loss, Span, TopicFilter};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use dds::{Bridge, BridgeId, Carried, Effect, Guid, Neighbour, Sample, Settings, Who, Wish};
-use std::collections::{BTreeMap, VecDeque};
+use host::monotonic;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use verge::{Client, Error, Publisher};
+use wire::limits::PAYLOAD_BYTES_MAX;
 
 /// What is to be bridged.
 #[derive(Clone, Debug)]
@@ -53,8 +55,6 @@ const SAMPLE_BYTES_MAX: usize = 64 << 20;
 const MESSAGES_MAX: usize = 65_536;
 /// What they may take.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// The longest message of Verge.
-const MESSAGE_MAX: usize = 1 << 20;
 /// Messages of Verge that are looked at before samples of DDS are again.
 const MESSAGES_AT_ONCE: usize = 1024;
 /// Samples that wait for the readers of one stand-in.
@@ -126,7 +126,7 @@ pub fn run(
         except: options.except.clone(),
         publish: options.publish.clone(),
         lease: options.lease,
-        sample_bytes: MESSAGE_MAX - dds::HEADER_BYTES_MAX,
+        sample_bytes: PAYLOAD_BYTES_MAX - dds::HEADER_BYTES_MAX,
     };
     let mut hands = Hands {
         client,
@@ -145,16 +145,17 @@ pub fn run(
         ending: VecDeque::new(),
         cursor: String::new(),
         outgoing: Vec::new(),
-        told_long: BTreeMap::new(),
+        told_long: BTreeSet::new(),
     };
-    let mut bridge = Bridge::new(now(), settings);
+    let own = hands.domain.guid();
+    let mut bridge = Bridge::new(monotonic(), settings);
     while !stop() {
         client.check()?;
         wait(&taken, &come, &has_news);
         let mut lost = Vec::new();
         let mut look = |bridge: &mut Bridge, hands: &Hands<'_>| {
             let news = has_news.try_recv().map(|()| hands.domain.news()).unwrap_or_default();
-            news.into_iter().for_each(|news| hear(bridge, options, hands.domain.guid(), news, &mut lost));
+            news.into_iter().for_each(|news| hear(bridge, options, own, news, &mut lost));
         };
         look(&mut bridge, &hands);
         // What is there now was written before what is lost now had gone.
@@ -162,16 +163,16 @@ pub fn run(
             waiting.fetch_sub(sample.bytes.len(), Ordering::Relaxed);
             // Whoever wrote it may have come only now.
             look(&mut bridge, &hands);
-            bridge.sample(now(), tap, writer, sample);
+            bridge.sample(monotonic(), tap, writer, sample);
         }
-        lost.into_iter().for_each(|guid| bridge.lost(now(), guid));
+        lost.into_iter().for_each(|guid| bridge.lost(monotonic(), guid));
         for Come { topic, payload, age } in come.try_iter().take(MESSAGES_AT_ONCE) {
             hands.waiting.fetch_sub(payload.len(), Ordering::Relaxed);
-            bridge.message(now(), &topic, &payload, age);
+            bridge.message(monotonic(), &topic, &payload, age);
         }
         bridge.dropped(hands.overrun.swap(0, Ordering::Relaxed));
         // Words of others may still wait here: nobody is taken to be silent before they are read.
-        bridge.tick(now(), come.is_empty());
+        bridge.tick(monotonic(), come.is_empty());
         hands.carry_out(&mut bridge, &mut tell);
     }
     bridge.end();
@@ -187,12 +188,6 @@ fn wait(taken: &Receiver<Taken>, come: &Receiver<Come>, news: &Receiver<()>) {
     select.recv(news);
     let _ = select.ready_timeout(TICK);
 }
-
-fn now() -> Time {
-    Time(BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1)
-}
-
-static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
 
 /// What a bridge says of itself in its domain.
 fn mark(options: &Options, serves: bool) -> String {
@@ -219,7 +214,7 @@ fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News, lost: &mu
         News::Endpoint(_, says) if says.starts_with(MARK.as_bytes()) => {}
         // Topics of the library's own begin so.
         News::Endpoint(endpoint, _) if endpoint.topic.starts_with("DCPS") => {}
-        News::Endpoint(endpoint, _) => bridge.found(now(), endpoint),
+        News::Endpoint(endpoint, _) => bridge.found(monotonic(), endpoint),
         News::Lost(guid) => lost.push(guid),
     }
 }
@@ -227,6 +222,9 @@ fn hear(bridge: &mut Bridge, options: &Options, own: Guid, news: News, lost: &mu
 /// A topic of Verge that is published.
 struct Topic {
     publisher: Option<Publisher>,
+    /// The contract that it is to have, where the brokers' configuration has none for it.
+    wanted: Contract,
+    /// The one that it has.
     contract: Contract,
     pace: Pace,
 }
@@ -307,7 +305,7 @@ struct Hands<'a> {
     /// Messages of one topic that leave together.
     outgoing: Vec<(String, Vec<u8>)>,
     /// Topics with messages that are too long: each is told once.
-    told_long: BTreeMap<String, ()>,
+    told_long: BTreeSet<String>,
     /// The topic that was tried again last.
     cursor: String,
     /// After everything that is in it.
@@ -371,7 +369,7 @@ impl Hands<'_> {
                 }
                 Effect::StandDown { writer } => {
                     self.unmade.retain(
-                        |it| !matches!(it, Effect::StandIn { writer: other, .. } if other.guid == writer),
+                        |it| !matches!(it, Effect::StandIn { writer: other } if other.guid == writer),
                     );
                     let ended = self.stand_ins.remove(&writer);
                     self.ending.extend(ended.map(|ended| Ending::StandIn { _writer: ended.writer }));
@@ -418,8 +416,8 @@ impl Hands<'_> {
                 let made = self.domain.tap(*tap, like, qos);
                 (&like.topic, made.map(|reader| drop(self.taps.insert(*tap, reader))))
             }
-            Effect::StandIn { writer, qos } => {
-                let made = self.domain.stand_in(writer, qos).map(|made| {
+            Effect::StandIn { writer } => {
+                let made = self.domain.stand_in(writer).map(|made| {
                     let standing = Standing { writer: made, unwritten: VecDeque::new(), bytes: 0 };
                     drop(self.stand_ins.insert(writer.guid, standing));
                 });
@@ -443,7 +441,8 @@ impl Hands<'_> {
     /// A topic is published from now on.
     fn advertise(&mut self, topic: &str, wish: Wish, tell: &mut impl FnMut(&str)) {
         let contract = contract_of(wish, self.options.period);
-        self.topics.insert(topic.to_owned(), Topic { publisher: None, contract, pace: Pace::default() });
+        let wanted = Topic { publisher: None, wanted: contract, contract, pace: Pace::default() };
+        self.topics.insert(topic.to_owned(), wanted);
         self.register(topic, tell);
     }
 
@@ -456,16 +455,15 @@ impl Hands<'_> {
         let mut result = self.client.publisher_by_configuration(topic);
         let mut words = String::new();
         if matches!(result, Err(Error::Refused { .. })) {
-            result = self.client.publisher(topic, known.contract);
+            result = self.client.publisher(topic, known.wanted);
         }
         if let Err(Error::Refused { reason, .. }) = &result {
             words = format!("`{topic}` is carried as best effort, since its promise was refused: {reason}");
-            known.contract = Contract::unstated();
-            result = self.client.publisher(topic, known.contract);
+            result = self.client.publisher(topic, Contract::unstated());
         }
         match result {
             Ok(publisher) => {
-                known.contract = publisher.contract().unwrap_or(known.contract);
+                known.contract = publisher.contract().unwrap_or(known.wanted);
                 known.publisher = Some(publisher);
             }
             Err(error) => words = format!("`{topic}` cannot be published yet: {error}"),
@@ -579,23 +577,20 @@ impl Hands<'_> {
                 Err(error) => {
                     let (topic, message) = &outgoing[sent];
                     let known = self.topics.get(topic).is_some_and(|known| known.publisher.is_some());
-                    if known
-                        && self.told_long.len() < TOLD_MAX
-                        && self.told_long.insert(topic.clone(), ()).is_none()
-                    {
+                    if known && self.told_long.len() < TOLD_MAX && self.told_long.insert(topic.clone()) {
                         tell(&format!(
                             "`{topic}`: a message of {} bytes is not sent: {error}",
                             message.len()
                         ));
                     }
                     // What was admitted once may be refused by a broker that has begun anew: it is registered anew as well.
-                    if message.len() <= MESSAGE_MAX
+                    if message.len() <= PAYLOAD_BYTES_MAX
                         && !error.is_retryable()
                         && let Some(known) = self.topics.get_mut(topic)
                     {
                         known.publisher = None;
                     }
-                    bridge.dropped(1);
+                    bridge.dropped(u64::from(Carried::is_live(message)));
                     sent += 1;
                 }
             }

@@ -1,6 +1,5 @@
 //! What bridges say of themselves, for people: who is there, and who hears whom.
 
-use contract::Time;
 use dds::{BridgeId, Endpoint, Heard, Mismatch, Remote, Word};
 use std::time::{Duration, Instant};
 use verge::{Client, Contract, Error};
@@ -42,7 +41,6 @@ pub fn survey(client: &Client, name: &str, domain: u32) -> Result<Survey, Error>
     let publisher = client.publisher(&dds::words_topic(domain, name), Contract::unstated())?;
     let mut heard = Heard::default();
     let begun = Instant::now();
-    let now = || Time(begun.elapsed().as_nanos() as u64 + 1);
     let ask = || publisher.publish(&Word::Ask { of: None }.encode(0));
     ask()?;
     let mut asked = 1;
@@ -56,7 +54,7 @@ pub fn survey(client: &Client, name: &str, domain: u32) -> Result<Survey, Error>
             && let Ok((number, word)) = Word::decode(&message.payload)
         {
             // Whom to ask is told by the beats that come meanwhile.
-            let _ = heard.hear(now(), number, word);
+            let _ = heard.hear(host::monotonic(), number, word);
         }
     }
     let bridges: Vec<Remote> = heard.bridges().cloned().collect();

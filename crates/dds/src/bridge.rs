@@ -10,7 +10,7 @@ mod standing_in;
 use self::reading::{Tap, Tapped};
 use self::standing_in::StandIn;
 use crate::endpoint::{Endpoint, Guid, Mismatch, Qos};
-use crate::names::{ROOT, place, topic, words_filter, words_topic};
+use crate::names::{is_words_topic, place, topic, words_filter, words_topic};
 use crate::roster::{Heard, Said};
 use crate::sample::{Carried, Sample};
 use crate::words::{BridgeId, Counts, Who, Word};
@@ -79,10 +79,8 @@ pub enum Effect {
     },
     /// Write in place of a writer of another domain.
     StandIn {
-        /// For whom.
+        /// For whom, and so how.
         writer: Endpoint,
-        /// How.
-        qos: Qos,
     },
     /// Do so no more.
     StandDown {
@@ -301,7 +299,7 @@ impl Bridge {
 
     /// A message of another client of Verge, with its age.
     pub fn message(&mut self, now: Time, topic: &str, message: &[u8], age: Span) {
-        if !self.is_words_topic(topic) {
+        if !is_words_topic(topic) {
             match Carried::decode(message) {
                 Some(carried) => {
                     self.heard.is_alive(now, carried.bridge);
@@ -384,11 +382,6 @@ impl Bridge {
 
     fn words_topic(&self) -> String {
         words_topic(self.settings.domain, &self.settings.who.name)
-    }
-
-    fn is_words_topic(&self, topic: &str) -> bool {
-        let mut levels = topic.split('/');
-        levels.next() == Some(ROOT) && levels.nth(1) == Some("bridges")
     }
 
     fn is_allowed(&self, endpoint: &Endpoint) -> bool {

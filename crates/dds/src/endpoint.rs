@@ -228,11 +228,6 @@ impl Qos {
         }
     }
 
-    /// What is offered elsewhere in place of a writer that offers this.
-    pub fn of_stand_in(&self) -> Qos {
-        Qos { presentation: Presentation::default(), ..self.clone() }
-    }
-
     /// What a durable writer keeps of each instance for those who come late. Who does not say its HISTORY goes by that, whatever it says of
     /// DURABILITY_SERVICE.
     pub fn kept(&self) -> History {
@@ -333,34 +328,20 @@ fn means(pattern: &[u8], name: &[u8]) -> bool {
     // Where the last star stands, and the first byte of the name that it does not cover yet.
     let mut star: Option<(usize, usize)> = None;
     while of < name.len() {
-        let step = match pattern.get(at) {
-            Some(b'*') => {
+        match (pattern.get(at), star) {
+            (Some(b'*'), _) => {
                 star = Some((at, of));
                 at += 1;
-                continue;
             }
-            Some(_) => one(&pattern[at..], name[of]),
-            None => None,
-        };
-        match (step, star) {
-            (Some(length), _) => (at, of) = (at + length, of + 1),
-            (None, Some((before, covered))) => {
+            (Some(byte), _) if *byte == b'?' || *byte == name[of] => (at, of) = (at + 1, of + 1),
+            (_, Some((before, covered))) => {
                 star = Some((before, covered + 1));
                 (at, of) = (before + 1, covered + 1);
             }
-            (None, None) => return false,
+            (_, None) => return false,
         }
     }
     pattern[at..].iter().all(|byte| *byte == b'*')
-}
-
-/// How many bytes of the pattern mean this byte of a name.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
-    match pattern {
-        [b'?', ..] => Some(1),
-        [literal, ..] => (*literal == byte).then_some(1),
-        [] => None,
-    }
 }
 
 #[cfg(test)]

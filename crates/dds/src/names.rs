@@ -20,6 +20,12 @@ pub fn words_filter(domain: u32) -> String {
     words_topic(domain, "+")
 }
 
+/// Whether a bridge speaks there.
+pub(crate) fn is_words_topic(topic: &str) -> bool {
+    let mut levels = topic.split('/');
+    levels.next() == Some(ROOT) && levels.nth(1) == Some(WORDS)
+}
+
 /// Why this is no name of a bridge.
 pub fn bad_bridge_name(name: &str) -> Option<&'static str> {
     match name {

@@ -114,6 +114,8 @@ struct World {
     next_guid: u64,
     stamps: i64,
     restarts: u64,
+    /// The first of what is sent again never comes.
+    keeps_back: bool,
     /// Somebody publishes what is not true.
     forges: bool,
     /// The first messages that were sent.
@@ -147,6 +149,7 @@ impl World {
             next_guid: 1,
             stamps: 0,
             restarts: 0,
+            keeps_back: false,
             forges: false,
             said: Vec::new(),
         }
@@ -226,6 +229,28 @@ impl World {
         }
     }
 
+    fn publish(&mut self, at: usize, topic: &str, message: &[u8]) {
+        assert!(self.domains[at].advertised.contains(topic), "{topic} is not published");
+        assert!(message.len() < 128 * 1024);
+        let recalled = dds::Carried::decode(message).is_some_and(|it| it.again > 0 && it.seq == 0);
+        if self.keeps_back && recalled {
+            return;
+        }
+        for to in (0..self.domains.len()).filter(|to| *to != at) {
+            let lost = self.cut.contains(&(at.min(to), at.max(to))) || self.chance.f64() < self.loss;
+            if !lost {
+                self.sent += 1;
+                // A stream keeps its order but for what a failover sends again.
+                let late = if self.chance.f64() < self.late { self.chance.i64(1..400) } else { 0 };
+                let due = self.now + Span::millis(30 + late);
+                if self.said.len() < 100 {
+                    self.said.push((to, topic.to_owned(), message.to_vec()));
+                }
+                self.way.insert((due, self.sent), (to, topic.to_owned(), message.to_vec()));
+            }
+        }
+    }
+
     fn carry_out(&mut self, at: usize, effect: Effect) {
         let domain = &mut self.domains[at];
         match effect {
@@ -267,23 +292,7 @@ impl World {
             Effect::Withdraw { topic } => {
                 assert!(domain.advertised.remove(&topic), "{topic} is not published");
             }
-            Effect::Publish { topic, message } => {
-                assert!(domain.advertised.contains(&topic), "{topic} is not published");
-                assert!(message.len() < 128 * 1024);
-                for to in (0..self.domains.len()).filter(|to| *to != at) {
-                    let lost = self.cut.contains(&(at.min(to), at.max(to))) || self.chance.f64() < self.loss;
-                    if !lost {
-                        self.sent += 1;
-                        // A stream keeps its order but for what a failover sends again.
-                        let late = if self.chance.f64() < self.late { self.chance.i64(1..400) } else { 0 };
-                        let due = self.now + Span::millis(30 + late);
-                        if self.said.len() < 100 {
-                            self.said.push((to, topic.clone(), message.clone()));
-                        }
-                        self.way.insert((due, self.sent), (to, topic.clone(), message.clone()));
-                    }
-                }
-            }
+            Effect::Publish { topic, message } => self.publish(at, &topic, &message),
             Effect::Subscribe { topic } => assert!(domain.subscribed.insert(topic), "it is subscribed twice"),
             Effect::Unsubscribe { topic } => {
                 assert!(domain.subscribed.remove(&topic), "it is not subscribed");
@@ -466,6 +475,30 @@ fn what_a_writer_writes_once_it_is_found_comes() {
         }
         world.run(Span::millis(400));
         assert_eq!(world.domains[1].stand_ins[&second], (0..20).collect::<Vec<u64>>());
+    }
+}
+
+/// What was written before may never come, or not all of it: nobody waits for it for ever.
+#[test]
+fn a_stand_in_goes_on_without_what_was_written_before() {
+    for reliability in [Reliability::Reliable, Reliability::BestEffort] {
+        let mut world = World::new(9, 2, 0.0);
+        let qos = Qos { reliability, ..durable(History::KeepAll) };
+        let writer = world.writer(0, "Square", qos.clone());
+        let _ = world.reader(1, "Square", qos);
+        world.run(Span::secs(3));
+        world.keeps_back = true;
+        (0..20).for_each(|_| world.write(0, writer, 1));
+        world.restart(1);
+        world.run(Span::secs(20));
+        world.write(0, writer, 1);
+        world.run(Span::secs(1));
+        let best_effort = reliability == Reliability::BestEffort;
+        assert_eq!(world.domains[1].stand_ins[&writer].contains(&20), best_effort, "{reliability:?}");
+        world.run(Span::secs(60));
+        world.write(0, writer, 1);
+        world.run(Span::secs(1));
+        assert_eq!(world.domains[1].stand_ins[&writer].last(), Some(&21), "{reliability:?}");
     }
 }
 

@@ -10,13 +10,13 @@ pub enum DdsCommand {
     /// Bridge a domain of DDS: its readers hear the writers of domains that are bridged elsewhere, and the other way round. Until SIGTERM.
     /// Which network it uses is said as for every program of Cyclone DDS, in CYCLONEDDS_URI.
     Bridge(BridgeArguments),
-    /// Show which bridges there are, and which writer is heard by whom, or why not. Exit code 0 only if there are bridges, and every
-    /// reader hears every writer of its topic and partitions.
+    /// Show which bridges there are, and which writer is heard by whom, or why not. Exit code 0 only if one serves, each has a name of its
+    /// own and has said what it sees, and every reader hears every writer of its topic and partitions.
     Status {
         #[command(flatten)]
         brokers: BrokerArguments,
-        /// The number of the domain among bridges.
-        #[arg(long, short = 'd', default_value_t = 0)]
+        /// The number of the domain among bridges (`--as` of theirs).
+        #[arg(long, short = 'd', visible_alias = "as", default_value_t = 0)]
         domain: u32,
         /// Show all columns, also where they do not fit the terminal.
         #[arg(long)]

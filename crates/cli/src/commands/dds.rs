@@ -7,7 +7,7 @@ use console::{Format, Outcome, RED, coloured, fit_terminal, json, line, say_left
 use dds::{Counts, Mismatch, Remote};
 use dds_host::Survey;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub fn run(config: &Config, command: &DdsCommand, format: Format) -> Outcome {
     match command {
@@ -117,8 +117,8 @@ fn bridge_row(remote: &Remote) -> BridgeRow<'_> {
         domain: remote.who.domain,
         state: match (remote.stands_by, remote.is_known()) {
             (true, _) => "stands by",
-            (false, true) => "serves",
-            (false, false) => "unknown",
+            (false, true) => SERVES,
+            (false, false) => UNKNOWN,
         },
         writers,
         readers: remote.endpoints.len() - writers,
@@ -157,13 +157,24 @@ fn link_rows(survey: &Survey) -> Vec<LinkRow<'_>> {
     rows.into_iter().map(row).collect()
 }
 
+/// Whether the list of every bridge has come, each has a name of its own, and one serves at least.
+fn is_served(bridges: &[BridgeRow<'_>]) -> bool {
+    let names: BTreeSet<&str> = bridges.iter().map(|row| row.name).collect();
+    let states = || bridges.iter().map(|row| row.state);
+    names.len() == bridges.len()
+        && states().any(|state| state == SERVES)
+        && !states().any(|state| state == UNKNOWN)
+}
+
+const SERVES: &str = "serves";
+const UNKNOWN: &str = "unknown";
 const BRIDGES: [&str; 9] =
     ["bridge", "domain", "state", "writers", "readers", "sent", "written", "dropped", "expired"];
 const LINKS: [&str; 7] = ["topic", "from", "to", "heard", "writers", "readers", "type"];
 
 fn show(survey: &Survey, domain: u32, wide: bool, format: Format) -> Outcome {
     let (bridges, links) = (survey.bridges.iter().map(bridge_row).collect::<Vec<_>>(), link_rows(survey));
-    let well = !bridges.is_empty() && links.iter().all(|link| link.mismatch.is_none());
+    let well = is_served(&bridges) && links.iter().all(|link| link.mismatch.is_none());
     if format == Format::Json {
         json(&Shown { domain, bridges, links })?;
         return Ok(yes(well));

@@ -35,8 +35,10 @@ pub(super) struct Tapped {
     pub(super) writer: Endpoint,
     /// `None`: it is not read yet, since whoever is to hear it may not be there yet.
     tap: Option<u64>,
-    /// Since when that is so, and when was last asked whether somebody is there.
-    waits: (Time, Option<Time>),
+    /// Since when that is so.
+    since: Time,
+    /// When it was last asked whether somebody is there.
+    asked: Option<Time>,
     /// Which time it is that it is read.
     life: u64,
     topic: String,
@@ -95,16 +97,15 @@ impl Bridge {
     /// A writer is to be read. One that is reliable is read only when somebody over there is ready to write: it sees its first reader then,
     /// and whatever it writes from then on comes there.
     pub(super) fn tap(&mut self, now: Time, writer: &Endpoint, at_once: bool) {
-        if let Some(known) = self.tapped.get(&writer.guid) {
+        if let Some(known) = self.tapped.get_mut(&writer.guid) {
             let same = of_tap(&known.writer.qos) == of_tap(&writer.qos)
                 && is_alike(&known.writer, writer)
-                && known.writer.qos.kept() == writer.qos.kept()
-                && known.writer.qos.partitions == writer.qos.partitions;
-            if !same {
-                self.untap(writer.guid);
-            } else if known.tap.is_some() || !at_once {
+                && known.writer.qos.kept() == writer.qos.kept();
+            if same {
+                known.writer = writer.clone();
                 return;
             }
+            self.untap(writer.guid);
         }
         let waits =
             !at_once && writer.qos.reliability == Reliability::Reliable && !Mutant::ReadAtOnce.is_on();
@@ -112,7 +113,8 @@ impl Bridge {
         let tapped = Tapped {
             writer: writer.clone(),
             tap: None,
-            waits: (now, None),
+            since: now,
+            asked: None,
             life: self.lives,
             topic: topic(self.settings.domain, &self.settings.who.name, writer),
             next: 0,
@@ -159,11 +161,10 @@ impl Bridge {
         let (mut probes, mut late) = (Vec::new(), Vec::new());
         let bridge = self.settings.who.id;
         for (writer, tapped) in self.tapped.iter_mut().filter(|(_, tapped)| tapped.tap.is_none()) {
-            let (since, asked) = &mut tapped.waits;
-            if now.since(*since) >= PROBE_AT_MOST {
+            if now.since(tapped.since) >= PROBE_AT_MOST {
                 late.push(*writer);
-            } else if asked.is_none_or(|asked| now.since(asked) >= PROBE_AGAIN) {
-                *asked = Some(now);
+            } else if tapped.asked.is_none_or(|asked| now.since(asked) >= PROBE_AGAIN) {
+                tapped.asked = Some(now);
                 let sample = Sample::probe();
                 let message =
                     Carried { bridge, writer: *writer, life: tapped.life, seq: 0, again: 0, sample };

@@ -19,8 +19,8 @@ const HELD_BYTES_MAX: usize = 2 * HISTORY_BYTES_MAX;
 const INSTANCES_MAX: usize = 65_536;
 /// How often what a writer has written is asked for again.
 const RECALL_AGAIN: Span = Span::millis(300);
-/// How long to wait for it before going on without.
-const RECALL_AT_MOST: Span = Span::secs(15);
+/// How long to wait for it before going on without: as long as 16 MiB take on a link of some 2 Mbit/s.
+const RECALL_AT_MOST: Span = Span::secs(60);
 /// How long, after another bridge has begun to send a writer's samples, those that are not newer than what was written are left out.
 const SWITCH: Span = Span::secs(10);
 
@@ -33,12 +33,26 @@ pub(super) struct StandIn {
     /// Which time it is that the source reads the writer, as far as it is known.
     life: Option<u64>,
     next: u64,
-    /// Since when what was written before is waited for, and when it was last asked for.
-    waits: Option<(Time, Option<Time>)>,
+    /// What was written before is waited for.
+    recall: Option<Recall>,
     switched: Option<Time>,
     /// What came before its turn.
     held: Held,
     stamps: BTreeMap<Option<[u8; 16]>, i64>,
+}
+
+/// What a writer has written before is waited for.
+#[derive(Debug)]
+struct Recall {
+    since: Time,
+    /// When it was last asked for, or some of it came.
+    asked: Option<Time>,
+}
+
+impl Recall {
+    fn new(now: Time) -> Recall {
+        Recall { since: now, asked: None }
+    }
 }
 
 /// A sample that came before its turn.
@@ -104,7 +118,7 @@ impl Bridge {
             self.stand_down(writer.guid);
         }
         let Some(source) = self.heard.sayer_of(writer.guid) else { return };
-        self.effects.push_back(Effect::StandIn { writer: writer.clone(), qos: writer.qos.of_stand_in() });
+        self.effects.push_back(Effect::StandIn { writer: writer.clone() });
         let carried_as = topic(self.settings.domain, self.heard.name_of(source), writer);
         self.subscribe(&carried_as);
         let stand_in = StandIn {
@@ -113,7 +127,7 @@ impl Bridge {
             source,
             life: None,
             next: 0,
-            waits: writer.qos.is_durable().then_some((now, None)),
+            recall: writer.qos.is_durable().then(|| Recall::new(now)),
             switched: None,
             held: Held::default(),
             stamps: BTreeMap::new(),
@@ -127,7 +141,7 @@ impl Bridge {
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
         (known.source, known.life, known.next, known.switched) = (bridge, life, 0, Some(now));
         known.held = Held::default();
-        known.waits = known.writer.qos.is_durable().then_some((now, None));
+        known.recall = known.writer.qos.is_durable().then(|| Recall::new(now));
         let carried_as = topic(self.settings.domain, &name, &known.writer);
         let before = std::mem::replace(&mut known.topic, carried_as.clone());
         if before != carried_as {
@@ -176,35 +190,35 @@ impl Bridge {
         }
         let Some(known) = self.stand_ins.get_mut(&writer) else { return };
         if sample.kind == Kind::Probe {
-            if first && known.waits.is_none() {
+            if first && known.recall.is_none() {
                 known.next = 0;
             }
             self.effects.push_back(Effect::Look { writer });
             return;
         }
-        if let Some(waits) = known.waits.as_mut().filter(|_| again > 0) {
+        if let Some(recall) = known.recall.as_mut().filter(|_| again > 0) {
             // It comes: nobody asks again meanwhile.
-            *waits = (now, Some(now));
+            recall.asked = Some(now);
         }
+        let reliable = known.writer.qos.reliability == Reliability::Reliable;
         if sample.kind == Kind::End {
-            // Where some of it has not come yet, it is asked for once more.
+            // Where some of it has not come yet, it is asked for once more. Of best effort some may never come.
             let come = known.held.of_answer(again, seq);
-            if known.waits.is_some() && come as i64 >= sample.stamp {
-                known.waits = None;
+            if known.recall.is_some() && (come as i64 >= sample.stamp || !reliable) {
+                known.recall = None;
                 self.begin_live(now, writer, seq);
             }
             return;
         }
-        if first && again == 0 && known.waits.is_none() {
+        if first && again == 0 && known.recall.is_none() {
             // What was before is nobody's loss.
             known.next = seq;
         }
         if seq < known.next {
             return;
         }
-        let in_order =
-            known.writer.qos.reliability == Reliability::Reliable && !Mutant::WriteAsItComes.is_on();
-        let waits = known.waits.is_some();
+        let in_order = reliable && !Mutant::WriteAsItComes.is_on();
+        let waits = known.recall.is_some();
         // What is sent again is for those who wait for it.
         if again > 0 && !waits {
             return;
@@ -215,7 +229,7 @@ impl Bridge {
         } else {
             known.held.put(seq, Waiting { sample, age, again, came: now });
             if known.held.is_full() {
-                known.waits = None;
+                known.recall = None;
                 self.skip(now, writer);
             }
         }
@@ -230,7 +244,7 @@ impl Bridge {
         while let Some(known) = self.stand_ins.get_mut(&writer)
             && let Some((_, Waiting { sample, age, again, .. })) = known.held.take_below(end)
         {
-            // What was sent again is as old as it is.
+            // Whoever sent it again has seen to it that it is still valid.
             self.write(now, writer, sample, if again > 0 { Span::ZERO } else { age });
         }
         if let Some(known) = self.stand_ins.get_mut(&writer) {
@@ -249,7 +263,7 @@ impl Bridge {
 
     /// Writes what waits for nothing any more.
     pub(super) fn write_what_follows(&mut self, now: Time, writer: Guid) {
-        while let Some(known) = self.stand_ins.get_mut(&writer).filter(|known| known.waits.is_none())
+        while let Some(known) = self.stand_ins.get_mut(&writer).filter(|known| known.recall.is_none())
             && let Some((seq, Waiting { sample, age, .. })) =
                 known.held.take_below(known.next.saturating_add(1))
         {
@@ -282,14 +296,14 @@ impl Bridge {
 
     /// Goes on without what has been missing for too long.
     pub(super) fn give_up_gaps(&mut self, now: Time) {
-        let late = |known: &StandIn| known.waits.is_none() && known.held.has_waited(now, GAP_AT_MOST);
+        let late = |known: &StandIn| known.recall.is_none() && known.held.has_waited(now, GAP_AT_MOST);
         let late: Vec<Guid> =
             self.stand_ins.iter().filter(|(_, known)| late(known)).map(|(guid, _)| *guid).collect();
         for writer in late {
             // What a durable writer keeps of it can still be had.
             if let Some(known) = self.stand_ins.get_mut(&writer).filter(|known| known.writer.qos.is_durable())
             {
-                (known.waits, known.next, known.switched) = (Some((now, None)), 0, Some(now));
+                (known.recall, known.next, known.switched) = (Some(Recall::new(now)), 0, Some(now));
                 continue;
             }
             while self.stand_ins.get(&writer).is_some_and(|it| it.held.has_waited(now, GAP_AT_MOST)) {
@@ -302,19 +316,21 @@ impl Bridge {
     pub(super) fn ask_for_what_was(&mut self, now: Time) {
         let (mut asks, mut without) = (Vec::new(), Vec::new());
         for (writer, stand_in) in &mut self.stand_ins {
-            let Some((since, asked)) = &mut stand_in.waits else { continue };
-            if now.since(*since) >= RECALL_AT_MOST {
-                stand_in.waits = None;
+            let Some(recall) = &mut stand_in.recall else { continue };
+            if now.since(recall.since) >= RECALL_AT_MOST {
+                stand_in.recall = None;
                 stand_in.switched = stand_in.switched.map(|_| now);
                 without.push((*writer, stand_in.writer.topic.clone()));
-            } else if asked.is_none_or(|asked| now.since(asked) >= RECALL_AGAIN) {
-                *asked = Some(now);
+            } else if recall.asked.is_none_or(|asked| now.since(asked) >= RECALL_AGAIN) {
+                recall.asked = Some(now);
                 asks.push(*writer);
             }
         }
         asks.into_iter().for_each(|writer| self.say(&Word::Recall { writer }));
         for (writer, topic) in without {
-            self.skip(now, writer);
+            while self.stand_ins.get(&writer).is_some_and(|it| !it.held.samples.is_empty()) {
+                self.skip(now, writer);
+            }
             self.tell(format!(
                 "`{}`: what was written before has not come, and is not waited for any more",
                 shown(&topic)
