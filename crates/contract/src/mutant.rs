@@ -60,6 +60,8 @@ pub enum Mutant {
     TrustLinks,
     /// What was retained is sent to a router that has begun anew before anybody has come back to it.
     SendAtOnce,
+    /// What comes to an uplink before all its routers have said what is wanted goes nowhere if those that have do not carry it.
+    DropUnrouted,
     /// What the next broker does not promise crosses as if it did.
     PromiseAnyway,
     /// A publisher publishes although its contract was refused.

@@ -19,6 +19,7 @@ pub(crate) mod ends;
 mod handing;
 mod holding;
 mod inward;
+mod opening;
 mod outward;
 mod room;
 mod routers;
@@ -34,6 +35,7 @@ pub use coordinated::{Coordinated, CoordinationView};
 use endpoint::{BROKERS_MAX, Endpoint, Limits, PublishError, Reigning, Settings};
 use ends::{Dials, End, Event, Heard, Through};
 use inward::Inward;
+use opening::Opening;
 use outward::Outward;
 use room::Room;
 pub use room::{LinkView, WayView};
@@ -319,6 +321,7 @@ pub struct Uplink<R> {
     tap: End,
     /// Whether the tap is connected, or on its way.
     taps: bool,
+    opening: Opening,
     routers: Vec<Router>,
     carries: bool,
     /// Why the site's own brokers were left last.
@@ -401,6 +404,7 @@ impl<R: UplinkReporter> Uplink<R> {
             home,
             tap: End::new(settings.tap.clone(), None, None, now),
             taps: false,
+            opening: Opening::default(),
             reporter,
             carries: false,
             why: String::new(),
@@ -591,7 +595,10 @@ impl<R: UplinkReporter> Uplink<R> {
             (Event::Repeated { stream, confirmation }, _) => {
                 self.confirm_again(which, stream, confirmation, net);
             }
-            (Event::Ended { stream }, Which::Tap) => self.end_outward(stream, net),
+            (Event::Ended { stream }, Which::Tap) => {
+                self.opening.forget(stream);
+                self.end_outward(stream, net);
+            }
             (Event::Ended { stream }, Which::Router(router)) => self.end_inward(router, stream, net),
             // Best effort on a thin link waits, and is dropped: that is what it is for.
             (Event::Short { .. }, Which::Router(router)) if class_at(router) == TrafficClass::Bulk => {}
@@ -629,6 +636,7 @@ impl<R: UplinkReporter> Uplink<R> {
                     self.carries = carries;
                     self.reporter.report(&UplinkNews::Carries(carries));
                     if carries {
+                        self.opening.begin(now);
                         self.share_pace(net);
                         self.wish_at_routers(net);
                         let reigns = |coordinator: &mut Coordinator| coordinator.begin(now, reign.epoch);
@@ -663,7 +671,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.with(now, Which::Tap, net, |endpoint, out| endpoint.give_way(out));
         self.home.awaited.clear();
         (self.tap, self.taps) = (End::new(self.settings.tap.clone(), None, None, now), false);
-        self.outward = Outward::default();
+        (self.outward, self.opening) = (Outward::default(), Opening::default());
         self.room = Room::new(self.settings.thin);
         self.inward.forget_all(&mut self.home);
         self.wish_at_routers(net);
@@ -765,6 +773,7 @@ impl<R: UplinkReporter> Node for Uplink<R> {
             }
         }
         self.wait_no_longer(now, net);
+        self.open_no_longer(now, net);
         self.coordinate_on_time(now, net);
     }
 
@@ -774,6 +783,6 @@ impl<R: UplinkReporter> Node for Uplink<R> {
             self.routers.iter().flat_map(|router| [router.anew_until, router.settles_until]).flatten();
         let coordination = self.coordinator.as_ref().map(Coordinator::next_deadline);
         let ends = ends.map(|end| end.endpoint.next_deadline());
-        ends.chain(waits).chain(coordination).min().unwrap_or(Time::NEVER)
+        ends.chain(waits).chain(self.opening.until).chain(coordination).min().unwrap_or(Time::NEVER)
     }
 }

@@ -26,6 +26,13 @@ fn a_failover_of_a_site_or_a_router_changes_nothing_elsewhere() {
     assert_eq!(named::fail_over(), Ok(()));
 }
 
+/// What has waited at home comes when the first router is reached, and what the other one carries is to wait for that.
+#[test]
+fn a_failover_loses_nothing_where_one_router_is_far_away() {
+    assert_eq!(named::fail_over_beside_far_routers(true), Ok(()));
+    assert_eq!(named::fail_over_beside_far_routers(false), Ok(()));
+}
+
 #[test]
 fn a_router_that_drains_loses_nothing_and_is_left() {
     let mut sites = Sites::new();

@@ -44,6 +44,14 @@ fn who_sends_at_once_to_a_router_that_has_begun_anew_is_noticed() {
     assert!((came.len() as u64) < published);
 }
 
+#[test]
+fn who_drops_what_goes_by_a_router_that_is_further_away_is_noticed() {
+    Mutant::switch(Some(Mutant::DropUnrouted));
+    let noticed = [false, true].map(world::named::fail_over_beside_far_routers);
+    Mutant::switch(None);
+    noticed.iter().for_each(|noticed| assert!(noticed.is_err(), "{noticed:?}"));
+}
+
 /// Faults of coordination are seen by what comes, or by who hears of what is not theirs.
 #[test]
 fn every_mutant_of_coordination_is_noticed_where_it_is_used() {

@@ -84,6 +84,7 @@ impl End {
 }
 
 /// A message that has come, without its payload.
+#[derive(Clone)]
 pub(crate) struct Arrived {
     pub(crate) stream: u32,
     pub(crate) seq: u64,

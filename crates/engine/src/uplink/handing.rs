@@ -106,6 +106,7 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) {
         let to = match from {
+            Which::Tap if self.opening.holds(stream) => return,
             Which::Tap => self.outward.router_of(stream).map(Which::Router),
             Which::Router(router) => self.inward.is_published(router, stream).then_some(Which::Home),
             Which::Home => None,

@@ -169,6 +169,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.release(router, net);
             }
         }
+        self.pass_what_waited(net);
     }
 
     /// What is retained of a publication at a router.
@@ -280,7 +281,10 @@ impl<R: UplinkReporter> Uplink<R> {
             _ => self.meet(message, net),
         };
         let Some((router, publication)) = there else {
-            return self.confirm_now(Which::Tap, message.confirmation, net);
+            return match self.outward.streams.contains_key(&message.stream) {
+                true => self.confirm_now(Which::Tap, message.confirmation, net),
+                false => self.keep_unrouted(message, payload, net),
+            };
         };
         self.hand_over(message, payload, (Which::Tap, Which::Router(router), publication), net);
     }

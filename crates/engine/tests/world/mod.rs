@@ -117,6 +117,8 @@ pub struct World {
     ended: BTreeSet<usize>,
     /// How long the way is between an uplink and a router.
     pub wide: Span,
+    /// The same for routers, by their pairs, whose way is another one.
+    pub ways: BTreeMap<usize, Span>,
     pub mqtt: Vec<mqtt::MqttClient>,
     /// What the brokers' gateways are told, if they have any.
     pub gateway: Option<fn(&mut ::mqtt::Settings)>,
@@ -173,6 +175,7 @@ impl World {
             ends: Vec::new(),
             ended: BTreeSet::new(),
             wide: Span::millis(10),
+            ways: BTreeMap::new(),
             mqtt: Vec::new(),
             gateway,
             stores: (0..2 * pairs).map(|_| None).collect(),

@@ -31,6 +31,18 @@ impl Sites {
         for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
             world.add_coordinated_site(site, pair, |told| told.retain = 30);
         }
+        Sites::of(world)
+    }
+
+    /// The same where files list the routers, and the site that wants something only the last of them.
+    fn listed() -> Sites {
+        let mut world = World::of_pairs(4, |_| {}, None);
+        world.add_site("north", NORTH, &ROUTERS, |told| told.retain = 30);
+        world.add_site("south", SOUTH, &ROUTERS[1..], |told| told.retain = 30);
+        Sites::of(world)
+    }
+
+    fn of(mut world: World) -> Sites {
         world.run_for(Span::secs(1));
         let publisher = world.add_client_at(NORTH, "plc", 7);
         let subscriber = world.add_client_at(SOUTH, "desk", 7);
@@ -105,6 +117,22 @@ pub fn fail_over() -> Result<(), String> {
         sites.world.start(broker);
         uplink.into_iter().for_each(|uplink| sites.world.start_uplink(uplink));
         sites.publish_for(Span::secs(2));
+    }
+    sites.check()
+}
+
+/// A site's hosts die in turn, several times, where one router is much further away than the other.
+pub fn fail_over_beside_far_routers(named: bool) -> Result<(), String> {
+    let mut sites = if named { Sites::new() } else { Sites::listed() };
+    sites.world.ways = ROUTERS.into_iter().zip([Span::millis(1), Span::millis(60)]).collect();
+    sites.publish_for(Span::secs(1));
+    for host in [2 * NORTH, 2 * NORTH + 1, 2 * NORTH] {
+        sites.world.kill_uplink(host);
+        sites.world.kill(host);
+        sites.publish_for(Span::secs(1));
+        sites.world.start(host);
+        sites.world.start_uplink(host);
+        sites.publish_for(Span::secs(3));
     }
     sites.check()
 }

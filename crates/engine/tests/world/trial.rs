@@ -50,6 +50,10 @@ impl Trial {
         world.wide = Span::millis(random.i64(1..40));
         let thin = random.bool().then_some(THIN);
         let routers: Vec<usize> = (SITES.len()..SITES.len() + ROUTERS).collect();
+        // One router may be much nearer than the other.
+        if random.bool() {
+            world.ways = routers.iter().map(|router| (*router, Span::millis(random.i64(1..40)))).collect();
+        }
         if coordinated {
             world.add_service(&routers);
         }
@@ -131,7 +135,7 @@ impl Trial {
         let whole = self.random.bool();
         let before = self.world.now;
         self.world.nodes_fall = self.random.bool();
-        match self.random.u8(0..9) {
+        match self.random.u8(0..10) {
             0..=2 => {
                 self.tell(&format!("broker {broker} dies, for {lasts}; its uplink too: {whole}"));
                 if is_site && whole {
@@ -160,6 +164,7 @@ impl Trial {
             6 => {
                 self.lose_host(uplink, lasts);
             }
+            8 => self.lose_hosts_in_turn(uplink, lasts),
             7 => {
                 let pair = 2 * self.random.usize(SITES.len()..SITES.len() + ROUTERS);
                 self.tell(&format!("router {pair} dies whole, for {lasts}"));
@@ -199,6 +204,23 @@ impl Trial {
         self.publish_for(lasts);
         self.world.start(uplink);
         self.world.start_uplink(uplink);
+    }
+
+    /// A site's host dies; when it is back, and has just said that it protects again, the other one dies.
+    fn lose_hosts_in_turn(&mut self, first: usize, lasts: Span) {
+        let soon = Span::millis(self.random.i64(0..150));
+        self.tell(&format!("host {first} dies, for {lasts}, and {soon} after it is back the other one"));
+        for host in [first, first ^ 1] {
+            self.world.kill_uplink(host);
+            self.world.kill(host);
+            self.publish_for(lasts);
+            self.world.start(host);
+            self.world.start_uplink(host);
+            while !self.world.broker(host ^ 1).is_protected() {
+                self.publish_for(Span::millis(100));
+            }
+            self.world.run_for(soon);
+        }
     }
 
     /// What each site should have had: what its filter means, of every site.

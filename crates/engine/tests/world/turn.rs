@@ -34,10 +34,11 @@ impl Hosts for World {
     }
     fn latency(&mut self, from: usize, to: usize) -> Span {
         let far = |uplink: usize, broker: usize| match self.places[uplink].who {
-            Who::Uplink(index) => self.ends[index][0] != broker / 2,
-            _ => false,
+            Who::Uplink(index) => (self.ends[index][0] != broker / 2).then_some(broker / 2),
+            _ => None,
         };
-        if far(from, to) || far(to, from) { self.wide } else { self.delay }
+        let router = far(from, to).or_else(|| far(to, from));
+        router.map_or(self.delay, |pair| self.ways.get(&pair).copied().unwrap_or(self.wide))
     }
     /// Places of connections that are gone are taken by others, which have their own ages.
     fn lag(&self, end: EndId) -> Span {
