@@ -485,6 +485,7 @@ impl BrokerArguments {
             user: self.user.clone(),
             password: self.password.clone(),
             password_file: self.password_file.clone(),
+            subscriptions: None,
         }
     }
 }

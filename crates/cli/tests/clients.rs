@@ -467,3 +467,22 @@ fn a_slow_subscriber_is_told_so_and_keeps_its_connection() {
     assert!(!client.log().contains("no primary"), "{}", client.log());
     assert!(ways[0].carried.load(Ordering::Relaxed) > 0);
 }
+
+/// A bridge receives each topic by a filter of its own.
+#[test]
+fn a_client_has_as_many_filters_as_it_is_told_and_its_broker_allows() {
+    let pair = Pair::start("[limits]\nfilters_per_session = 300\n");
+    let client = |most| {
+        let builder = Client::builder().subscriptions(most);
+        builder.patience(support::WATCHDOG).connect(&pair.site.addresses()).unwrap()
+    };
+    let subscribe = |client: &Client, number: usize| client.subscribe_with(&format!("t/{number}"), |_| {});
+    let few = client(2);
+    let refused: Vec<_> = (0..3).filter_map(|number| subscribe(&few, number).err()).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].to_string().contains("limit of subscriptions"), "{refused:?}");
+    let many = client(1_000);
+    let refused: Vec<_> = (0..301).filter_map(|number| subscribe(&many, number).err()).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].to_string().contains("limits.filters_per_session"), "{refused:?}");
+}

@@ -6,7 +6,7 @@ use crate::places::{Places, Reach, keep_asking, reach, reaches, remedy};
 use crate::publisher::{Batch, Publisher};
 use crate::subscription::{Account, Message, Subscription, queue};
 use contract::{Contract, Epoch, Needs, Span, TopicFilter};
-use endpoint::{BROKERS_MAX, Credentials, Delivery, PublicationState, Reigning, Settings};
+use endpoint::{BROKERS_MAX, Credentials, Delivery, Limits, PublicationState, Reigning, Settings};
 use engine::ClientNode;
 use host::tls::{Tls, TlsError, TlsSettings, server_name};
 use host::{
@@ -84,6 +84,7 @@ pub struct Builder {
     credentials: Credentials,
     patience: Duration,
     failover: Span,
+    subscriptions: usize,
     tls: Option<TlsSettings>,
 }
 
@@ -95,6 +96,7 @@ impl Default for Builder {
             credentials,
             patience: Duration::from_secs(5),
             failover: Span::millis(50),
+            subscriptions: Limits::default().subscriptions,
             tls: None,
         }
     }
@@ -133,6 +135,13 @@ impl Builder {
         self
     }
 
+    /// How many filters the client may subscribe at once; 256 if not given. A broker has a limit of its own (`limits.filters_per_session`), and
+    /// refuses what is above that.
+    pub fn subscriptions(mut self, most: usize) -> Builder {
+        self.subscriptions = most;
+        self
+    }
+
     /// Speaks TLS with brokers, whose certificates must have the hosts under which they are given.
     pub fn tls(mut self, settings: TlsSettings) -> Builder {
         self.tls = Some(settings);
@@ -155,6 +164,7 @@ impl Builder {
         let name = self.name.unwrap_or_else(|| format!("client-{:016x}", host::random_number()));
         let mut settings = Settings::new(&name, now.0, known.len() as u8);
         settings.failover = self.failover;
+        settings.limits.subscriptions = self.subscriptions;
         settings.credentials = self.credentials;
         let node = ClientNode::new(settings, now, Events { places, ..Events::default() });
         let system = |error: HostError| Error::System(error.to_string());

@@ -24,6 +24,8 @@ pub struct Wanted {
     pub password: Option<String>,
     /// Where it is.
     pub password_file: Option<PathBuf>,
+    /// How many filters it may subscribe, where that is more than usual.
+    pub subscriptions: Option<usize>,
 }
 
 /// A client of the brokers that were named, or else of the configured ones. Without waiting for a primary.
@@ -34,6 +36,7 @@ pub fn start(config: &Config, brokers: &Wanted, name: Option<&str>) -> Result<Cl
     let addresses = given.unwrap_or_else(configured);
     let builder: Builder = Client::builder().failover(config.delays.failover);
     let builder = name.into_iter().fold(builder, Builder::name);
+    let builder = brokers.subscriptions.into_iter().fold(builder, Builder::subscriptions);
     let builder = if encrypted { builder.tls(client_tls(config, brokers)) } else { builder };
     let builder = match credentials(config, brokers)? {
         Some((user, password)) => builder.credentials(&user, &password),

@@ -51,7 +51,9 @@ fn bridge(config: &Config, arguments: &BridgeArguments) -> Outcome {
             return Err(console::Trouble(format!("{flag} is {span}: it must be at least {least}")));
         }
     }
-    let client = connect(config, &arguments.brokers, Some(&name))?;
+    // Each topic of another domain is one; how many there may be, the broker says.
+    let wanted = node::client::Wanted { subscriptions: Some(dds::LOCAL_MAX), ..arguments.brokers.wanted() };
+    let client = node::client::connect(config, &wanted, Some(&name))?;
     let _watch = Watch::start(&client, config)?;
     let options = dds_host::Options {
         domain: arguments.domain,
