@@ -6,6 +6,7 @@ mod support;
 
 use mqtt::packet::Version;
 use mqtt::testing::{FromBroker, Heard, QoS, connect, subscribe};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -59,6 +60,41 @@ fn what_is_published_at_one_site_comes_to_another_whichever_primary_dies() {
         assert!(log.contains("this uplink carries") && log.contains("the router r1 is reached"), "{log}");
         assert!(!log.contains("does not carry") && !log.contains("name of its own"), "{log}");
     }
+}
+
+/// Each router is a broker alone, and hangs for longer than what is retained would cover.
+#[test]
+fn what_goes_by_two_routers_comes_while_either_of_them_hangs() {
+    let routers = [Site::new(PATIENT), Site::new(PATIENT)];
+    let brokers = [0, 1].map(|router| routers[router].start(0));
+    let joined = |name: &str| {
+        let address = |router: usize| {
+            format!("[routers.r{router}]\naddress = \"127.0.0.1:{}\"\n", routers[router].ports[0])
+        };
+        let topic = "[[topic]]\nfilter = \"kept/#\"\nperiod = \"100ms\"\nretain = 5\npaths = 2\n";
+        format!("{PATIENT}[site]\nname = \"{name}\"\n{}{}{topic}", address(0), address(1))
+    };
+    let (mut north, south) = (Pair::start(&joined("north")), Pair::start(&joined("south")));
+    [&north, &south].iter().for_each(|pair| _ = pair.wait_for_protection());
+    let receiver = Receiver::start(&south.site, "#");
+    wait_for_a_way(&north.site, &receiver);
+    let mut load = Load::start(&north.site, &Family::patient()[..1]);
+    receiver.wait_for_more(&load.topics, 10);
+    for (number, broker) in brokers.iter().enumerate() {
+        let mut told = |says: &str| {
+            let says = format!("the router r{number} is {says}");
+            (0..2).map(|broker| north.broker(broker).log().matches(&says).count()).sum::<usize>()
+        };
+        let reached = told("reached");
+        broker.signal(Signal::STOP);
+        wait_until("the router is missed", || told("not reached") > 0);
+        receiver.wait_for_more(&load.topics, 10);
+        broker.signal(Signal::CONT);
+        wait_until("the router is reached again", || told("reached") > reached);
+        receiver.wait_for_more(&load.topics, 30);
+    }
+    let published = load.stop();
+    receiver.must_have(&published);
 }
 
 #[test]

@@ -242,6 +242,7 @@ pub(crate) mod topic {
             KEEP: Span = key("keep", duration(), "\"0s\"", "How long messages are kept in the site's journal, for sites that miss them; \"72h\". 0s: not at all. Needs site.journal.");
             KEEP_BYTES: Option<u64> = key("keep_bytes", bytes_or_auto(1 << 20, 1 << 44), "\"auto\"", "Bytes that these messages may take in the journal of each broker, with what belongs to each; then the oldest of them are given up. auto: as many as the journal has room for.");
             KEEP_RANK: u8 = key("keep_rank", integer(0, 3), "3", "Which messages a full journal gives up: the oldest of those with the highest number. Where only lower numbers are left, what has a higher one is not kept.");
+            PATHS: u8 = key("paths", integer(1, 2), "1", "By how many routers these topics go to other sites at once. 2: each message goes by two, and the first copy counts, so that the death of a router is not noticed. For routers that are listed (`[routers.*]`), two at least, over a link that is not thin.");
             GAP: Span = key("gap", duration(), "\"inf\"", "The longest time between two messages of one publisher: after it the topic is silent, which is told, shown and an alarm. inf: that follows from the contract and from what is usual; best effort and rare messages are not judged then.");
             CONFIRM: bool = key("confirm", switch(), "false", "Whether a message counts as dispatched only when its subscribers have confirmed it: survives the power loss of a host, not only the death of a process.");
         }

@@ -138,6 +138,8 @@ pub struct TopicFamily {
     pub keep_bytes: Option<u64>,
     /// What a full journal gives up: what has the highest rank, see `journal::PRIORITIES`.
     pub keep_rank: u8,
+    /// By how many routers they go to other sites at once.
+    pub paths: u8,
 }
 
 /// What a broker says of itself, and how.
@@ -695,7 +697,8 @@ impl Understanding {
             return None;
         }
         let rule = TopicRule { gap, ..TopicRule::new(filter, contract) };
-        Some(TopicFamily { rule, streams, subscribers, keep, keep_bytes, keep_rank })
+        let paths = row.get(&topic::PATHS);
+        Some(TopicFamily { rule, streams, subscribers, keep, keep_bytes, keep_rank, paths })
     }
 
     /// How long the data thread may keep others waiting, or leave messages waiting.

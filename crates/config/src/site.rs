@@ -274,8 +274,34 @@ impl Understanding {
         }
     }
 
+    /// What is to go by two routers has two, and room for it twice.
+    fn check_paths(&mut self, config: &Config) {
+        let Some(topic) = config.topics.iter().find(|topic| topic.paths > 1) else { return };
+        let filter = &topic.rule.filter;
+        let site = config.site.as_ref();
+        let (source, why, remedy) = if config.coordination.is_some() {
+            let source = self.place_of(&keys::COORDINATION_SERVERS);
+            (
+                source,
+                "a coordination service gives each topic one",
+                "list the routers instead, in [routers.*]",
+            )
+        } else if site.is_none_or(|site| site.routers.len() < 2) {
+            let remedy = "give site.name and a second router, [routers.r2] address = \"host:7571\"";
+            (self.place_of(&keys::SITE_NAME), "this site has no two", remedy)
+        } else if site.is_some_and(|site| site.thin.is_some()) {
+            let source = self.place_of(&keys::UPLINK_BANDWIDTH);
+            (source, "the link to routers is thin", "leave uplink.bandwidth out, or paths")
+        } else {
+            return;
+        };
+        let message = format!("`{filter}` is to go by two routers (paths = 2), and {why}");
+        self.problem(&source, message, remedy.to_owned());
+    }
+
     pub(super) fn check_site(&mut self, config: &Config) {
         self.check_kept(config);
+        self.check_paths(config);
         let Some(site) = &config.site else {
             // A name that is none has been told.
             let path = keys::SITE_NAME.path();
@@ -366,6 +392,8 @@ mod tests {
     const SITE: &str =
         "[brokers.a]\nclients = \"127.0.0.1:7571\"\nstart_as = \"primary\"\n[site]\nname = \"north\"\n";
 
+    const TWICE: &str = "[[topic]]\nfilter = \"a/#\"\nperiod = \"1s\"\npaths = 2\n";
+
     fn problems(more: &str) -> String {
         Scratch::new("site", &format!("{SITE}{more}")).load(&[], &[]).err().unwrap_or_default()
     }
@@ -432,6 +460,26 @@ mod tests {
         ] {
             let problems = problems(more);
             assert!(problems.contains(said) && problems.is_empty() == said.is_empty(), "{more}: {problems}");
+        }
+    }
+
+    #[test]
+    fn what_is_to_go_by_two_routers_has_two() {
+        let [one, two] = ["[routers.r1]\naddress = \"r:1\"\n", "[routers.r2]\naddress = \"r:2\"\n"];
+        for (more, said) in [
+            (format!("{one}{two}"), ""),
+            (one.to_owned(), "`a/#` is to go by two routers (paths = 2), and this site has no two"),
+            (
+                "[coordination]\nservers = [\"zk:2181\"]\n".to_owned(),
+                "(paths = 2), and a coordination service gives each topic one",
+            ),
+            (
+                format!("{one}{two}[uplink]\nbandwidth = \"100Mbit/s\"\n"),
+                "(paths = 2), and the link to routers is thin",
+            ),
+        ] {
+            let problems = problems(&(more + TWICE));
+            assert!(problems.contains(said) && problems.is_empty() == said.is_empty(), "{problems}");
         }
     }
 

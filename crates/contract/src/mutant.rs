@@ -62,6 +62,10 @@ pub enum Mutant {
     SendAtOnce,
     /// What comes to an uplink before all its routers have said what is wanted goes nowhere if those that have do not carry it.
     DropUnrouted,
+    /// What is to go by two routers goes by one.
+    OnePath,
+    /// Of what comes by two routers every copy is handed on.
+    TakeEveryCopy,
     /// What the next broker does not promise crosses as if it did.
     PromiseAnyway,
     /// A publisher publishes although its contract was refused.

@@ -117,6 +117,8 @@ pub struct UplinkSettings {
     pub retain: u32,
     /// What the link to routers carries, where that is little.
     pub thin: Option<ThinLink>,
+    /// By filter whether topics go by two routers; the first that means a topic counts.
+    pub twice: Vec<(TopicFilter, bool)>,
     /// From the site's own broker to here, and back: an upper bound.
     pub near: Span,
     /// The same to a router.
@@ -154,9 +156,17 @@ impl UplinkSettings {
             proxied: false,
             retain: 0,
             thin: None,
+            twice: Vec::new(),
             near: Span::millis(1),
             far: Span::millis(20),
         }
+    }
+}
+
+impl UplinkSettings {
+    /// Whether a topic goes by two routers.
+    fn goes_twice(&self, topic: &str) -> bool {
+        self.twice.iter().find(|(filter, _)| filter.matches(topic)).is_some_and(|(_, twice)| *twice)
     }
 }
 
@@ -243,6 +253,8 @@ pub struct Traffic {
     pub bytes: u64,
     /// Messages that could not be handed on, since too much waits on the connection.
     pub dropped: u64,
+    /// Messages that another router had brought before.
+    pub repeated: u64,
 }
 
 impl Traffic {
@@ -252,6 +264,7 @@ impl Traffic {
             messages: self.messages + other.messages,
             bytes: self.bytes + other.bytes,
             dropped: self.dropped + other.dropped,
+            repeated: self.repeated + other.repeated,
         }
     }
 

@@ -1,10 +1,15 @@
-//! Sites whose routers a coordination service names.
+//! Sites whose routers a coordination service names, and such whose topics go by two routers at once.
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
 mod world;
 
 use contract::Span;
 use world::named::{self, NORTH, ROUTERS, SOUTH, Sites, TOPICS, contract};
+
+#[test]
+fn the_death_of_one_of_two_paths_is_not_noticed() {
+    assert_eq!(named::lose_each_of_two_routers(), Ok(()));
+}
 
 #[test]
 fn topics_go_by_the_routers_that_are_named_and_share_them() {

@@ -52,6 +52,16 @@ fn who_drops_what_goes_by_a_router_that_is_further_away_is_noticed() {
     noticed.iter().for_each(|noticed| assert!(noticed.is_err(), "{noticed:?}"));
 }
 
+#[test]
+fn one_path_instead_of_two_and_copies_that_come_twice_are_noticed() {
+    for (mutant, says) in [(Mutant::OnePath, "again"), (Mutant::TakeEveryCopy, "again")] {
+        Mutant::switch(Some(mutant));
+        let noticed = world::named::lose_each_of_two_routers();
+        Mutant::switch(None);
+        assert!(noticed.as_ref().is_err_and(|wrong| wrong.contains(says)), "{mutant:?}: {noticed:?}");
+    }
+}
+
 /// Faults of coordination are seen by what comes, or by who hears of what is not theirs.
 #[test]
 fn every_mutant_of_coordination_is_noticed_where_it_is_used() {

@@ -77,6 +77,7 @@ mod tests {
             keep: Span::ZERO,
             keep_bytes: None,
             keep_rank: 0,
+            paths: 1,
             rule: TopicRule::new(filter.parse().unwrap(), Contract::every(Span::millis(50))),
             streams: *streams,
         };

@@ -160,6 +160,9 @@ pub struct FlowReport {
     pub bytes: u64,
     /// Messages that were not handed on, since too much waited on the connection.
     pub dropped: u64,
+    /// Messages that came once more, after another router had brought them.
+    #[serde(default)]
+    pub repeated: u64,
 }
 
 /// A filter that is wanted on the other side, and could not be subscribed.

@@ -208,6 +208,12 @@ pub const SITE_METRICS: &[SiteMetric] = &[
         "Messages that were not handed on, since too much waited on the connection.",
     ),
     metric(
+        "verge_uplink_repeated_total",
+        Kind::Counter,
+        Figure::Flow(|flow| flow.repeated),
+        "Messages that came once more by this router, after another one had brought them, and were dropped: of topics with `paths = 2`, and of what moved.",
+    ),
+    metric(
         "verge_journal_healthy",
         Kind::Gauge,
         Figure::Keeper(|keeper| keeper.trouble.is_empty().into()),
@@ -303,7 +309,7 @@ mod tests {
     use super::*;
 
     fn report(carries: bool) -> SiteReport {
-        let flow = FlowReport { streams: 2, messages: 30, bytes: 400, dropped: 1 };
+        let flow = FlowReport { streams: 2, messages: 30, bytes: 400, dropped: 1, repeated: 0 };
         SiteReport {
             site: "north".to_owned(),
             carries,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// How long a broker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 10] = [
     "router",
     "reached",
     "clock ms",
@@ -31,9 +31,10 @@ const HEADINGS: [&str; 9] = [
     "dropped out",
     "streams in",
     "messages in",
+    "again in",
 ];
 /// Columns that are left out first where a terminal is narrow.
-const LESS_IMPORTANT: [&str; 3] = ["clock ms", "dropped out", "wanted"];
+const LESS_IMPORTANT: [&str; 4] = ["again in", "clock ms", "dropped out", "wanted"];
 
 /// What one of the site's brokers says.
 #[derive(Serialize)]
@@ -267,7 +268,7 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
         line(&said)?;
         return Ok(yes(false));
     };
-    let mut shown = table(&HEADINGS, &[2, 3, 4, 5, 6, 7, 8]);
+    let mut shown = table(&HEADINGS, &[2, 3, 4, 5, 6, 7, 8, 9]);
     report.routers.iter().for_each(|router| _ = shown.add_row(cells(router)));
     let left_out = fit_terminal(&mut shown, wide, &HEADINGS, &LESS_IMPORTANT);
     line(&shown.to_string())?;
@@ -399,7 +400,7 @@ fn is_far(router: &RouterReport) -> bool {
     router.clock_within_ns.is_some_and(|within| within > router.reckoned_ns)
 }
 
-fn cells(router: &RouterReport) -> [String; 9] {
+fn cells(router: &RouterReport) -> [String; 10] {
     let RouterReport { outward, inward, .. } = router;
     let FlowReport { streams, messages, dropped, .. } = outward;
     let millis = |nanos: i64| nanos as f64 / 1e6;
@@ -417,6 +418,7 @@ fn cells(router: &RouterReport) -> [String; 9] {
         dropped.to_string(),
         inward.streams.to_string(),
         inward.messages.to_string(),
+        inward.repeated.to_string(),
     ]
 }
 

@@ -16,15 +16,37 @@ use wire::Effects;
 const AWAITED_MAX: usize = 65_536;
 
 impl<R: UplinkReporter> Uplink<R> {
-    /// Gives a message to an end under a publication there, counts it, and confirms it where it came from when that end has it; at once where it goes
-    /// nowhere.
+    /// Gives a message to ends under a publication at each, and confirms it where it came from when the first of them has it; at once where it goes
+    /// nowhere. Returns whether it goes anywhere.
     pub(super) fn hand_over<N: Effects>(
+        &mut self,
+        message: &Arrived,
+        payload: &[u8],
+        from: Which,
+        to: impl Iterator<Item = (Which, u32)>,
+        net: &mut N,
+    ) -> bool {
+        let mut goes = false;
+        for (to, publication) in to {
+            if self.give(message, payload, (from, to, publication), net) {
+                self.confirm_when_had(to, from, message.confirmation, net);
+                goes = true;
+            }
+        }
+        if !goes {
+            self.confirm_now(from, message.confirmation, net);
+        }
+        goes
+    }
+
+    /// Gives a message to an end, and counts it. Returns whether the end takes it.
+    fn give<N: Effects>(
         &mut self,
         message: &Arrived,
         payload: &[u8],
         (from, to, publication): (Which, Which, u32),
         net: &mut N,
-    ) {
+    ) -> bool {
         let sent = self.with_end(to, net, |end, out| {
             end.endpoint.publish_as(publication, message.seq, message.created, payload, out)
         });
@@ -36,10 +58,7 @@ impl<R: UplinkReporter> Uplink<R> {
         if let Some(traffic) = traffic {
             traffic.count(sent.as_ref(), payload.len());
         }
-        match sent {
-            Some(Ok(())) => self.confirm_when_had(to, from, message.confirmation, net),
-            _ => self.confirm_now(from, message.confirmation, net),
-        }
+        matches!(sent, Some(Ok(())))
     }
 
     /// Confirms a message where it came from, at once: it goes nowhere.
@@ -55,7 +74,7 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// A message has been given to an end, and is confirmed where it came from when that has it.
-    fn confirm_when_had<N: Effects>(
+    pub(super) fn confirm_when_had<N: Effects>(
         &mut self,
         to: Which,
         from: Which,
@@ -107,7 +126,14 @@ impl<R: UplinkReporter> Uplink<R> {
     ) {
         let to = match from {
             Which::Tap if self.opening.holds(stream) => return,
-            Which::Tap => self.outward.router_of(stream).map(Which::Router),
+            Which::Tap => {
+                let mut routers = self.outward.routers_of(stream);
+                let first = routers.next();
+                let is_reached =
+                    |place: &usize| self.routers.get(*place).is_some_and(|router| router.reached);
+                let reached = first.filter(is_reached).or_else(|| routers.find(is_reached));
+                reached.or(first).map(Which::Router)
+            }
             Which::Router(router) => self.inward.is_published(router, stream).then_some(Which::Home),
             Which::Home => None,
         };

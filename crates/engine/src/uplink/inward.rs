@@ -1,12 +1,16 @@
 //! What comes from other sites.
+//!
+//! A stream may come by more than one router: while it moves, or since its topic goes by two. The first copy of each message is published at home,
+//! and what is promised of it is what all its ways keep.
 
 use super::ends::{Arrived, End};
 use super::outward::wish_for;
 use super::room::Share;
 use super::ways::Next;
 use super::{Uplink, UplinkReporter, Which, may_cross, within};
-use contract::{Crossing, Mutant, Span, TopicFilter};
+use contract::{Contract, Crossing, Mutant, Span, TopicFilter};
 use endpoint::Carried;
+use federation::Window;
 use std::collections::BTreeMap;
 use wire::Effects;
 
@@ -29,11 +33,31 @@ struct Coming {
 /// A stream of another site, as it is published at home.
 struct Published {
     incarnation: u64,
+    /// The life of its publisher before this one: what still comes of that has come before, by a quicker way.
+    past: Option<u64>,
     publication: u32,
-    /// What was known of its messages when they left the router.
-    before: Crossing,
+    /// By router, what was known of its messages when they left that.
+    ways: Vec<(usize, Crossing)>,
+    /// Which of its messages have come.
+    came: Window,
     /// What it takes of a thin link.
     share: Share,
+}
+
+impl Published {
+    fn way_from(&self, router: usize) -> Option<Crossing> {
+        self.ways.iter().find(|(from, _)| *from == router).map(|(_, before)| *before)
+    }
+
+    /// A router has said this of it.
+    fn hear(&mut self, router: usize, before: Crossing) {
+        self.forget_way_from(router);
+        self.ways.push((router, before));
+    }
+
+    fn forget_way_from(&mut self, router: usize) {
+        self.ways.retain(|(from, _)| *from != router);
+    }
 }
 
 impl Inward {
@@ -41,6 +65,12 @@ impl Inward {
     pub(super) fn is_published(&self, router: usize, stream: u32) -> bool {
         let coming = self.streams.get(&(router, stream)).and_then(|coming| coming.key.as_ref());
         coming.is_some_and(|key| self.published.contains_key(key))
+    }
+
+    /// As what a stream of a router is published at home.
+    fn published_by(&mut self, router: usize, stream: u32) -> Option<&mut Published> {
+        let key = self.streams.get(&(router, stream))?.key.as_ref()?;
+        self.published.get_mut(key)
     }
 
     /// The numbers of streams that come from a router.
@@ -126,14 +156,29 @@ impl<R: UplinkReporter> Uplink<R> {
             return;
         }
         let from = Which::Router(router);
-        let Some(publication) = self.published_as(router, message, net) else {
+        let Some((publication, is_first)) = self.published_as(router, message, net) else {
             return self.confirm_now(from, message.confirmation, net);
         };
-        self.hand_over(message, payload, (from, Which::Home, publication), net);
+        if !is_first && !Mutant::TakeEveryCopy.is_on() {
+            // It is confirmed when home has the first copy.
+            self.routers.get_mut(router).into_iter().for_each(|router| router.came.repeated += 1);
+            return self.confirm_when_had(Which::Home, from, message.confirmation, net);
+        }
+        let home = std::iter::once((Which::Home, publication));
+        if self.hand_over(message, payload, from, home, net)
+            && let Some(published) = self.inward.published_by(router, message.stream)
+        {
+            published.came.take(message.seq);
+        }
     }
 
-    /// As what the stream of a message is published at home; `None`: not at all.
-    fn published_as<N: Effects>(&mut self, router: usize, message: &Arrived, net: &mut N) -> Option<u32> {
+    /// As what the stream of a message is published at home, and whether this is its first copy; `None`: not at all.
+    fn published_as<N: Effects>(
+        &mut self,
+        router: usize,
+        message: &Arrived,
+        net: &mut N,
+    ) -> Option<(u32, bool)> {
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
         let (life, now) = (account.incarnation, account.crossing);
         let place = (router, message.stream);
@@ -142,16 +187,19 @@ impl<R: UplinkReporter> Uplink<R> {
             self.meet_foreign(router, message);
         }
         let key = self.inward.streams.get(&place)?.key.as_ref()?;
-        let published = self.inward.published.get(key).filter(|known| known.incarnation == life);
-        match published.map(|known| (known.publication, known.before)) {
-            Some((publication, before)) => {
-                if before != now {
+        match self.inward.published.get(key) {
+            Some(known) if known.incarnation == life => {
+                let (publication, is_first) = (known.publication, !known.came.has(message.seq));
+                if known.way_from(router) != Some(now) {
                     let key = key.clone();
                     self.follow_way_in(router, message.stream, &key, net);
                 }
-                Some(publication)
+                Some((publication, is_first))
             }
-            None => self.publish_foreign(router, message, key.clone(), net),
+            Some(known) if known.past == Some(life) => None,
+            _ => {
+                self.publish_foreign(router, message, key.clone(), net).map(|publication| (publication, true))
+            }
         }
     }
 
@@ -180,15 +228,18 @@ impl<R: UplinkReporter> Uplink<R> {
         self.wishes.mean(topic) && may_cross(topic, &self.settings.want)
     }
 
-    /// What is known of a stream's messages when they come home.
-    fn crossing_in(&mut self, router: usize, stream: u32, topic: &str) -> Option<Crossing> {
-        let account = self.routers.get(router)?.end.endpoint.stream(stream)?;
-        let (terms, before) = (*account.contract, account.crossing);
+    /// What is known of a stream's messages when they come home by all of these ways: what holds for each of them.
+    fn crossing_in(&mut self, ways: &[(usize, Crossing)], terms: &Contract, topic: &str) -> Crossing {
+        let exactly = |(router, before): &(usize, Crossing)| before.within + self.clock_of(*router);
+        let within = ways.iter().map(exactly).fold(Span::ZERO, Span::max);
+        let age = ways.iter().map(|(_, before)| before.age).fold(Span::ZERO, Span::max);
+        let promised = ways.iter().all(|(_, before)| before.promised);
+        let before = Crossing { age, within, promised, ..Crossing::NONE };
         let onward = self.wishes.way_of(topic);
-        let (which, deadline) = (Which::Home, terms.deadline);
+        let (which, deadline, clock) = (Which::Home, terms.deadline, Span::ZERO);
         let retain = terms.retain.max(self.settings.retain);
-        let narrow = self.room.narrow(&terms);
-        Some(self.crossing_to(before, &Next { which, router, topic, deadline, retain, onward, narrow }))
+        let narrow = self.room.narrow(terms);
+        self.crossing_to(before, &Next { which, clock, topic, deadline, retain, onward, narrow })
     }
 
     /// Tells home what is known of a stream's messages when they come there: the router has said something else of them.
@@ -202,16 +253,21 @@ impl<R: UplinkReporter> Uplink<R> {
         let account = self.routers.get(router).and_then(|router| router.end.endpoint.stream(stream));
         let Some((now, terms)) = account.map(|account| (account.crossing, *account.contract)) else { return };
         let Some(published) = self.inward.published.get_mut(key) else { return };
-        published.before = now;
-        let publication = published.publication;
+        published.hear(router, now);
         if now.age > published.share.age && published.share.has_room() {
             self.room.receive_no_more(&published.share);
             published.share = self.room.receive(&terms, now.age);
             // The room is looked at with the next stream, or the next one that is told of.
         }
-        if let Some(crossing) = self.crossing_in(router, stream, &key.0) {
-            self.with_end(Which::Home, net, |home, out| home.endpoint.carry_by(publication, crossing, out));
-        }
+        self.tell_ways_in(key, &terms, net);
+    }
+
+    /// Tells home what all ways of a stream keep.
+    fn tell_ways_in<N: Effects>(&mut self, key: &(Box<str>, Box<str>), terms: &Contract, net: &mut N) {
+        let Some(published) = self.inward.published.get(key) else { return };
+        let (publication, ways) = (published.publication, published.ways.clone());
+        let crossing = self.crossing_in(&ways, terms, &key.0);
+        self.with_end(Which::Home, net, |home, out| home.endpoint.carry_by(publication, crossing, out));
     }
 
     /// Publishes a stream of another site at home.
@@ -222,16 +278,19 @@ impl<R: UplinkReporter> Uplink<R> {
         key: (Box<str>, Box<str>),
         net: &mut N,
     ) -> Option<u32> {
-        if let Some(before) = self.inward.published.remove(&key) {
+        let former = self.inward.published.remove(&key);
+        let past = former.as_ref().map(|former| former.incarnation);
+        if let Some(before) = former {
             self.give_room_back(&before.share, net);
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(before.publication, out));
         }
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
         let (terms, age) = (*account.contract, account.crossing.age);
-        let crossing = self.crossing_in(router, message.stream, &key.0)?;
+        let ways = vec![(router, account.crossing)];
+        let crossing = self.crossing_in(&ways, &terms, &key.0);
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
-        let (incarnation, before) = (account.incarnation, account.crossing);
-        let contract = contract::Contract { link: contract::LinkClass::EDGE, ..*account.contract };
+        let incarnation = account.incarnation;
+        let contract = Contract { link: contract::LinkClass::EDGE, ..*account.contract };
         let origin = account.origin.to_owned();
         let (topic, publisher) = (&*key.0, &*key.1);
         let carried = Carried {
@@ -247,7 +306,9 @@ impl<R: UplinkReporter> Uplink<R> {
         match self.with_end(Which::Home, net, |home, out| home.endpoint.carry(&carried, out))? {
             Ok(publication) => {
                 let share = self.room.receive(&terms, age);
-                self.inward.published.insert(key, Published { incarnation, publication, before, share });
+                let came = Window::default();
+                let published = Published { incarnation, past, publication, ways, came, share };
+                self.inward.published.insert(key, published);
                 self.look_at_room(net);
                 Some(publication)
             }
@@ -273,8 +334,14 @@ impl<R: UplinkReporter> Uplink<R> {
             return;
         };
         // Another router may carry it now.
-        if self.inward.streams.values().any(|coming| coming.key.as_ref() == Some(&key)) {
-            return;
+        let others = self.inward.streams.iter().find(|(_, coming)| coming.key.as_ref() == Some(&key));
+        if let Some(((other, stream), _)) = others {
+            let account = self.routers.get(*other).and_then(|other| other.end.endpoint.stream(*stream));
+            let terms = account.map(|account| *account.contract);
+            if let Some(published) = self.inward.published.get_mut(&key) {
+                published.forget_way_from(router);
+            }
+            return terms.into_iter().for_each(|terms| self.tell_ways_in(&key, &terms, net));
         }
         if let Some(published) = self.inward.published.remove(&key) {
             self.give_room_back(&published.share, net);

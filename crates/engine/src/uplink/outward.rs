@@ -1,4 +1,8 @@
 //! What leaves the site.
+//!
+//! A stream goes by one router, or by two where its topic says so. Both are then given every message, and whoever receives takes the first copy:
+//! where one of them dies, nothing has to be noticed, moved or sent again. A message is confirmed at home when the first of them has it: until the
+//! other has it too, one fault cannot lose it.
 
 use super::ends::Arrived;
 use super::room::Share;
@@ -23,7 +27,11 @@ struct Sending {
     topic: Box<str>,
     incarnation: u64,
     /// The router that carries it, and the publication there.
-    there: Option<(usize, u32)>,
+    there: Option<Path>,
+    /// Another one that does so too.
+    second: Option<Path>,
+    /// Whether there is to be one.
+    twice: bool,
     /// What was known of its messages when they left home.
     before: Crossing,
     /// Whether it is one that may leave at all.
@@ -34,29 +42,62 @@ struct Sending {
     class: TrafficClass,
 }
 
+/// A router, and a publication there.
+type Path = (usize, u32);
+
+impl Sending {
+    fn paths(&self) -> Paths {
+        Paths { first: self.there, second: self.second }
+    }
+
+    /// The paths of a router do not exist any more.
+    fn leave(&mut self, router: usize) {
+        let stays = |path: &Path| path.0 != router;
+        (self.there, self.second) = (self.there.filter(stays), self.second.filter(stays));
+        if self.there.is_none() {
+            self.there = self.second.take();
+        }
+    }
+}
+
+/// By which routers a stream goes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Paths {
+    first: Option<Path>,
+    second: Option<Path>,
+}
+
+impl Paths {
+    pub(super) fn iter(self) -> impl Iterator<Item = Path> {
+        self.first.into_iter().chain(self.second)
+    }
+}
+
 impl Outward {
-    /// The router to which a stream goes.
-    pub(super) fn router_of(&self, stream: u32) -> Option<usize> {
-        Some(self.streams.get(&stream)?.there?.0)
+    /// The routers to which a stream goes.
+    pub(super) fn routers_of(&self, stream: u32) -> impl Iterator<Item = usize> {
+        self.streams.get(&stream).into_iter().flat_map(|sending| sending.paths().iter()).map(|path| path.0)
+    }
+
+    fn paths_at(&self, router: usize) -> impl Iterator<Item = (&Sending, u32)> {
+        self.streams.values().flat_map(move |sending| {
+            let here = sending.paths().iter().filter(move |(at, _)| *at == router);
+            here.map(move |(_, publication)| (sending, publication))
+        })
     }
 
     /// The publications of what goes to a router.
     pub(super) fn publications_at(&self, router: usize) -> Vec<u32> {
-        let there = self.streams.values().filter_map(|sending| sending.there);
-        there.filter(|(at, _)| *at == router).map(|(_, publication)| publication).collect()
+        self.paths_at(router).map(|(_, publication)| publication).collect()
     }
 
     fn is_any_of(&self, topic: &str, router: usize) -> bool {
-        let there = |sending: &Sending| sending.there.is_some_and(|(at, _)| at == router);
-        self.streams.values().any(|sending| there(sending) && *sending.topic == *topic)
+        self.paths_at(router).any(|(sending, _)| *sending.topic == *topic)
     }
 
     /// Streams that go to a router.
     pub(super) fn streams(&self, router: usize) -> usize {
-        self.streams
-            .values()
-            .filter(|sending| sending.there.is_some_and(|(there, _)| there == router))
-            .count()
+        self.paths_at(router).count()
     }
 }
 
@@ -132,34 +173,13 @@ impl<R: UplinkReporter> Uplink<R> {
             self.look_for_room(*stream, sending);
             let now = sending.there.map(|(router, _)| router);
             let next = self.router_for(&sending.topic, sending.class, now);
-            if now == next {
-                self.tell_way_out(*stream, sending, net);
-                continue;
+            if next.is_some() && next == sending.second.map(|(router, _)| router) {
+                // It has everything already.
+                std::mem::swap(&mut sending.there, &mut sending.second);
             }
-            let before = sending.there.take();
-            if let Some(next) = next {
-                let kept = before.filter(|_| !Mutant::ForgetWhereMoved.is_on());
-                let kept =
-                    kept.map(|(router, publication)| self.kept(router, publication)).unwrap_or_default();
-                let first = kept.first().map(|(seq, ..)| *seq);
-                let Some(first) =
-                    first.or_else(|| self.tap.endpoint.stream(*stream).map(|s| s.tally.next_seq()))
-                else {
-                    continue;
-                };
-                let opened = self.open(*stream, next, first, sending.share.narrow, net);
-                sending.there = opened.map(|publication| (next, publication));
-                if let Some((router, publication)) = sending.there {
-                    self.with_end(Which::Router(router), net, |end, out| {
-                        for (seq, created, payload) in &kept {
-                            _ = end.endpoint.publish_as(publication, *seq, *created, payload, out);
-                        }
-                    });
-                }
-            }
-            if let Some(there) = before {
-                self.withdraw(there, net);
-            }
+            sending.there = self.move_path(*stream, sending, sending.there, next, net);
+            let next = self.second_for(sending, next);
+            sending.second = self.move_path(*stream, sending, sending.second, next, net);
         }
         // What nobody wants any more begins anew when somebody does.
         self.outward.streams = streams;
@@ -172,6 +192,61 @@ impl<R: UplinkReporter> Uplink<R> {
         self.pass_what_waited(net);
     }
 
+    /// The router for the second path of a stream, where it is to have one: the one that has been it, while that is wanted there.
+    fn second_for(&self, sending: &Sending, first: Option<usize>) -> Option<usize> {
+        if !sending.twice || first.is_none() || self.coordinator.is_some() || Mutant::OnePath.is_on() {
+            return None;
+        }
+        let way = self.way_of(sending.class);
+        let name = format!("{}/{}", self.settings.site, sending.topic);
+        let now = sending.second.map(|(router, _)| router).filter(|now| Some(*now) != first);
+        let wants = |place: &usize| self.routers.get(*place).is_some_and(|router| router.wishes.mean(&name));
+        let carries = |place: &usize| wants(place) && self.routers.get(*place).is_some_and(|r| r.reached);
+        now.filter(carries).or_else(|| {
+            let others = (0..self.routers.len()).filter(|place| class_at(*place) == way);
+            let others = others.filter(|place| Some(*place) != first && carries(place));
+            let names = others.filter_map(|place| Some(self.routers.get(place)?.name.as_str()));
+            let best = federation::carrier(&name, names);
+            best.and_then(|best| self.place_called(best, way)).or(now.filter(wants))
+        })
+    }
+
+    /// A path of a stream goes by another router from now on, or by none. Returns the path then.
+    fn move_path<N: Effects>(
+        &mut self,
+        stream: u32,
+        sending: &mut Sending,
+        before: Option<Path>,
+        next: Option<usize>,
+        net: &mut N,
+    ) -> Option<Path> {
+        if before.map(|(router, _)| router) == next {
+            self.tell_way_out(stream, sending, before, net);
+            return before;
+        }
+        let mut opened = None;
+        if let Some(next) = next {
+            let kept = before.filter(|_| !Mutant::ForgetWhereMoved.is_on());
+            let kept = kept.map(|(router, publication)| self.kept(router, publication)).unwrap_or_default();
+            let first = kept.first().map(|(seq, ..)| *seq);
+            let first = first.or_else(|| self.tap.endpoint.stream(stream).map(|s| s.tally.next_seq()));
+            let publication =
+                first.and_then(|first| self.open(stream, next, first, sending.share.narrow, net));
+            opened = publication.map(|publication| (next, publication));
+            if let Some((router, publication)) = opened {
+                self.with_end(Which::Router(router), net, |end, out| {
+                    for (seq, created, payload) in &kept {
+                        _ = end.endpoint.publish_as(publication, *seq, *created, payload, out);
+                    }
+                });
+            }
+        }
+        if let Some(before) = before {
+            self.withdraw(before, net);
+        }
+        opened
+    }
+
     /// What is retained of a publication at a router.
     fn kept(&self, router: usize, publication: u32) -> Vec<(u64, contract::Time, Vec<u8>)> {
         let end = self.routers.get(router).map(|router| &router.end);
@@ -181,8 +256,14 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// Tells a router what is known of a stream's messages when they come there, where that is something else than before.
-    fn tell_way_out<N: Effects>(&mut self, stream: u32, sending: &mut Sending, net: &mut N) {
-        let Some((router, publication)) = sending.there else { return };
+    fn tell_way_out<N: Effects>(
+        &mut self,
+        stream: u32,
+        sending: &mut Sending,
+        path: Option<Path>,
+        net: &mut N,
+    ) {
+        let Some((router, publication)) = path else { return };
         let Some(account) = self.tap.endpoint.stream(stream) else { return };
         let topic = format!("{}/{}", self.settings.site, account.topic);
         let (terms, before) = (*account.contract, account.crossing);
@@ -197,7 +278,9 @@ impl<R: UplinkReporter> Uplink<R> {
     fn follow_way_out<N: Effects>(&mut self, stream: u32, net: &mut N) {
         if let Some(mut sending) = self.outward.streams.remove(&stream) {
             self.look_for_room(stream, &mut sending);
-            self.tell_way_out(stream, &mut sending, net);
+            for path in sending.paths().iter() {
+                self.tell_way_out(stream, &mut sending, Some(path), net);
+            }
             // It may have to go by the other connection.
             self.wants_anew.at_home |= sending.share.narrow.is_some();
             self.outward.streams.insert(stream, sending);
@@ -219,9 +302,10 @@ impl<R: UplinkReporter> Uplink<R> {
         let by_bulk = self.settings.thin.is_some() && class_at(router) == TrafficClass::Bulk;
         let waits = by_bulk && TrafficClass::promises(&terms);
         let narrow = narrow.or(waits.then_some(Narrow::Waits));
+        let clock = self.clock_of(router);
         self.crossing_to(
             before,
-            &Next { which, router, topic, deadline: terms.deadline, retain, onward, narrow },
+            &Next { which, clock, topic, deadline: terms.deadline, retain, onward, narrow },
         )
     }
 
@@ -269,51 +353,57 @@ impl<R: UplinkReporter> Uplink<R> {
             return;
         }
         let known = self.outward.streams.get(&message.stream);
-        let known = known.map(|sending| (sending.incarnation, sending.before, sending.there));
+        let known = known.map(|sending| (sending.incarnation, sending.before, sending.paths()));
         let account = self.tap.endpoint.stream(message.stream);
-        let there = match known.zip(account.map(|account| (account.incarnation, account.crossing))) {
-            Some(((known, before, there), (life, now))) if known == life => {
+        let paths = match known.zip(account.map(|account| (account.incarnation, account.crossing))) {
+            Some(((known, before, paths), (life, now))) if known == life => {
                 if before != now {
                     self.follow_way_out(message.stream, net);
                 }
-                there
+                paths
             }
             _ => self.meet(message, net),
         };
-        let Some((router, publication)) = there else {
+        if paths.first.is_none() {
             return match self.outward.streams.contains_key(&message.stream) {
                 true => self.confirm_now(Which::Tap, message.confirmation, net),
                 false => self.keep_unrouted(message, payload, net),
             };
-        };
-        self.hand_over(message, payload, (Which::Tap, Which::Router(router), publication), net);
+        }
+        let paths = paths.iter().map(|(router, publication)| (Which::Router(router), publication));
+        self.hand_over(message, payload, Which::Tap, paths, net);
     }
 
     /// The first message of a stream, or of a life of it.
-    fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Option<(usize, u32)> {
+    fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Paths {
         self.end_outward(message.stream, net);
-        let account = self.tap.endpoint.stream(message.stream)?;
+        let Some(account) = self.tap.endpoint.stream(message.stream) else { return Paths::default() };
         let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
         let before = account.crossing;
         let own = account.origin.is_empty() || Mutant::CarryOn.is_on();
         let leaves = own && may_cross(&topic, &self.settings.share);
         let (stream, seq) = (message.stream, message.seq);
         let (share, class) = (Share::default(), TrafficClass::Promised);
-        let mut sending = Sending { topic, incarnation, there: None, before, leaves, share, class };
+        let (there, second) = (None, None);
+        let twice = self.settings.goes_twice(&topic);
+        let mut sending = Sending { topic, incarnation, there, second, twice, before, leaves, share, class };
         if leaves {
             self.look_for_room(stream, &mut sending);
             let router = self.router_for(&sending.topic, sending.class, None);
             let narrow = sending.share.narrow;
             sending.there =
                 router.and_then(|router| Some((router, self.open(stream, router, seq, narrow, net)?)));
+            let second = self.second_for(&sending, sending.there.map(|(router, _)| router));
+            sending.second =
+                second.and_then(|router| Some((router, self.open(stream, router, seq, narrow, net)?)));
         }
-        let there = sending.there;
-        if there.is_some() || !leaves {
+        let paths = sending.paths();
+        if paths.first.is_some() || !leaves {
             self.outward.streams.insert(stream, sending);
         } else {
             self.room.send_no_more(&sending.share);
         }
-        there
+        paths
     }
 
     /// Takes room on a thin link for a stream that has none, and finds out by which connection it goes.
@@ -340,9 +430,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.room.send_no_more(&ended.share);
         // What had no room may have some now.
         self.wants_anew.at_home |= ended.share.has_room();
-        if let Some(there) = ended.there {
-            self.withdraw(there, net);
-        }
+        ended.paths().iter().for_each(|path| self.withdraw(path, net));
     }
 
     /// Nothing goes to a router any more, and nothing comes from it.
@@ -350,9 +438,7 @@ impl<R: UplinkReporter> Uplink<R> {
         for publication in self.outward.publications_at(router) {
             self.withdraw((router, publication), net);
         }
-        for sending in self.outward.streams.values_mut() {
-            sending.there = sending.there.filter(|(there, _)| *there != router);
-        }
+        self.outward.streams.values_mut().for_each(|sending| sending.leave(router));
         // What nobody carries begins anew when somebody does.
         self.forget_uncarried();
         for stream in self.inward.streams_of(router) {
@@ -377,7 +463,7 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// A stream does not go to a router any more.
-    fn withdraw<N: Effects>(&mut self, (router, publication): (usize, u32), net: &mut N) {
+    fn withdraw<N: Effects>(&mut self, (router, publication): Path, net: &mut N) {
         let which = Which::Router(router);
         let topic = self.topic_of(which, publication);
         self.with_end(which, net, |end, out| end.endpoint.withdraw(publication, out));

@@ -61,8 +61,8 @@ impl Unpromised {
 /// The next broker on the way of a stream.
 pub(super) struct Next<'a> {
     pub(super) which: Which,
-    /// The router on this part of the way, whichever side of it.
-    pub(super) router: usize,
+    /// How exactly the clock of the router on this part of the way is known, whichever side of it.
+    pub(super) clock: Span,
     /// What the topic is called there.
     pub(super) topic: &'a str,
     /// `D`.
@@ -76,11 +76,16 @@ pub(super) struct Next<'a> {
 }
 
 impl<R: UplinkReporter> Uplink<R> {
+    /// How exactly a router's clock is known.
+    pub(super) fn clock_of(&self, router: usize) -> Span {
+        let known = self.routers.get(router).and_then(|router| router.end.endpoint.clock());
+        known.map_or(Span::ZERO, |known| known.within)
+    }
+
     /// What is known of a stream's messages when they come to the next broker, where this is known when they leave the one before.
     pub(super) fn crossing_to(&mut self, before: Crossing, next: &Next<'_>) -> Crossing {
         let links = self.settings.near + self.settings.far;
-        let clock = self.routers.get(next.router).and_then(|router| router.end.endpoint.clock());
-        let within = before.within + clock.map_or(Span::ZERO, |known| known.within);
+        let within = before.within + next.clock;
         let age = before.age + links;
         let takes = age + next.onward;
         let kept = takes <= next.deadline;

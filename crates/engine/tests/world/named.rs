@@ -137,6 +137,36 @@ pub fn fail_over_beside_far_routers(named: bool) -> Result<(), String> {
     sites.check()
 }
 
+/// Every topic goes by both of two routers, of which one dies for good, and then the other one, which has been joined again by the first. Nobody
+/// retains anything.
+pub fn lose_each_of_two_routers() -> Result<(), String> {
+    let mut world = World::of_pairs(4, |_| {}, None);
+    for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+        world.add_site(site, pair, &ROUTERS, |told| told.twice = vec![("plant/#".parse().unwrap(), true)]);
+    }
+    let mut sites = Sites::of(world);
+    sites.publish_for(Span::secs(2));
+    let calm = sites.published * TOPICS as u64;
+    let views = [0, 1].map(|uplink| sites.world.uplinks[2 * SOUTH + uplink].view());
+    let came = views.iter().flat_map(|view| &view.routers).map(|router| router.inward.1);
+    let (first, again) = came.fold((0, 0), |(f, a), came| (f + came.messages, a + came.repeated));
+    if (first, again) != (calm, calm) {
+        return Err(format!("{first} came first and {again} again, of {calm}"));
+    }
+    for router in ROUTERS {
+        let hosts = [2 * router, 2 * router + 1];
+        hosts.into_iter().for_each(|broker| sites.world.kill(broker));
+        sites.publish_for(Span::secs(3));
+        hosts.into_iter().for_each(|broker| sites.world.start(broker));
+        sites.publish_for(Span::secs(4));
+    }
+    let latest = sites.world.seen(sites.subscriber).messages.iter().map(|message| message.2).max();
+    if latest > Some(Span::millis(60)) {
+        return Err(format!("a message came {latest:?} after it was published"));
+    }
+    sites.check()
+}
+
 /// A router dies for good, and its topics go to the other when its session has ended; what is retained does not cover all of that here.
 pub fn lose_a_router() -> Result<(), String> {
     let mut sites = Sites::new();

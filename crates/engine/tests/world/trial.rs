@@ -26,6 +26,8 @@ pub struct Trial {
     filters: Vec<&'static str>,
     /// Whether links to routers are thin.
     thin: bool,
+    /// Whether some topics go by both routers.
+    twice: bool,
     story: String,
 }
 
@@ -34,6 +36,9 @@ fn contracts() -> [Contract; 2] {
     let contract = Contract::every(Span::millis(100)).deadline(Span::secs(2)).size(8);
     [contract.retain(8), contract.retain(1)]
 }
+
+/// What goes by both routers, where anything does.
+const TWICE: [&str; 2] = ["plant/a/#", "office/#"];
 
 /// A link to routers that has room for all of it, where best effort has connections of its own.
 const THIN: ThinLink = ThinLink { bandwidth: 1_250_000, bulk: 250_000, queueing: Span::millis(40) };
@@ -49,6 +54,7 @@ impl Trial {
         let mut world = World::of_pairs(SITES.len() + ROUTERS, |_| {}, None);
         world.wide = Span::millis(random.i64(1..40));
         let thin = random.bool().then_some(THIN);
+        let twice = thin.is_none() && !coordinated && random.bool();
         let routers: Vec<usize> = (SITES.len()..SITES.len() + ROUTERS).collect();
         // One router may be much nearer than the other.
         if random.bool() {
@@ -63,7 +69,10 @@ impl Trial {
                     (told.retain, told.thin) = (RETAIN_COORDINATED, thin);
                 });
             } else {
-                world.add_site(site, pair, &routers, |told| (told.retain, told.thin) = (RETAIN, thin));
+                world.add_site(site, pair, &routers, |told| {
+                    (told.retain, told.thin) = (RETAIN, thin);
+                    told.twice = TWICE.map(|filter| (filter.parse().unwrap(), twice)).to_vec();
+                });
             }
         }
         world.run_for(Span::secs(1));
@@ -101,6 +110,7 @@ impl Trial {
             subscribers,
             filters,
             thin: thin.is_some(),
+            twice,
             story: String::new(),
         }
     }
@@ -278,8 +288,11 @@ impl Trial {
             let filters: Vec<contract::TopicFilter> =
                 others.map(|other| self.filters[other].parse().unwrap()).collect();
             let topics = self.publishers[site].1.iter();
-            let expected =
-                topics.filter(|(topic, ..)| filters.iter().any(|filter| filter.matches(topic))).count();
+            let wanted = topics.filter(|(topic, ..)| filters.iter().any(|filter| filter.matches(topic)));
+            let twice: Vec<contract::TopicFilter> =
+                TWICE.iter().map(|filter| filter.parse().unwrap()).collect();
+            let by_both = |topic: &str| self.twice && twice.iter().any(|filter| filter.matches(topic));
+            let expected: usize = wanted.map(|(topic, ..)| 1 + usize::from(by_both(topic))).sum();
             let outward: usize = view.routers.iter().map(|router| router.outward.0).sum();
             if outward != expected {
                 writeln!(wrong, "{outward} streams leave {}, and {expected} should", SITES[site]).unwrap();

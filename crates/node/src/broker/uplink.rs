@@ -45,8 +45,13 @@ fn link_report(view: LinkView) -> LinkReport {
 }
 
 fn report_of(view: UplinkView) -> SiteReport {
-    let flow =
-        |(streams, Traffic { messages, bytes, dropped })| FlowReport { streams, messages, bytes, dropped };
+    let flow = |(streams, Traffic { messages, bytes, dropped, repeated })| FlowReport {
+        streams,
+        messages,
+        bytes,
+        dropped,
+        repeated,
+    };
     let router = |router: RouterView| RouterReport {
         name: router.name,
         reached: router.reached,
@@ -317,6 +322,8 @@ fn settings(config: &Config, site: &SiteConfig, at_home: &AtHome) -> Result<Upli
     (settings.share, settings.want) = (site.share.clone(), site.want.clone());
     (settings.link, settings.retain, settings.thin) = (site.link, site.retain, site.thin);
     [settings.near, settings.far] = config.ways(site);
+    let twice = |topic: &config::TopicFamily| (topic.rule.filter.clone(), topic.paths > 1);
+    settings.twice = config.topics.iter().map(twice).collect();
     settings.proxied = site.proxy.is_some();
     if settings.proxied {
         // One that refuses may lock who asks it too often.

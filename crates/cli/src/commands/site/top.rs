@@ -217,8 +217,13 @@ mod tests {
     use report::{KeeperReport, RouterReport};
 
     fn report(messages: u64, left: u64) -> SiteReport {
-        let flow =
-            |messages| FlowReport { streams: 3, messages, bytes: 100 * messages, dropped: messages / 10 };
+        let flow = |messages| FlowReport {
+            streams: 3,
+            messages,
+            bytes: 100 * messages,
+            dropped: messages / 10,
+            repeated: 0,
+        };
         let router = RouterReport {
             name: "r1".to_owned(),
             reached: true,
