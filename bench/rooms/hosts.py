@@ -38,6 +38,10 @@ class Hosts:
     def heal(self, host):
         self.say(f"heal {host}")
 
+    def way(self, one, other, milliseconds, lost):
+        """Frames between two hosts take so long, and such a part of them is lost."""
+        self.say(f"way {one} {other} {milliseconds} {lost}")
+
     def bytes_of(self, host):
         """Bytes that a host has sent so far, those of the wire included."""
         self.say(f"bytes {host}")

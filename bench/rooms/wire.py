@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A switch in user space with links of a stated speed and delay, for kernels without netem: each of COUNT hosts is a network namespace with
 one link (10.77.0.1 and so on); 10.77.0.254 is this side, without delay. Says `ready`, and lives until its input ends. Lines of it are commands:
-`cut HOST`, `heal HOST`, and `bytes HOST`, which is answered with how many that host has sent. From SIGUSR1 on, `--fault` befalls what the last
+`cut HOST`, `heal HOST`, `way HOST HOST MS LOST` (between these two frames take so long, and such a part of them is lost), and `bytes HOST`, which is
+answered with how many that host has sent. From SIGUSR1 on, `--fault` befalls what the last
 host sends: `late` for LATE_MS each frame, `lossy` with LOST of them, `corrupt` with CORRUPT of those with data, such that no checksum of TCP
 notices.
 
@@ -82,6 +83,8 @@ class Wire:
         self.links = [Link(plan.prefix, number, plan.hosts) for number in range(plan.hosts + 1)]
         self.least, self.most = (1e-6 * us for us in plan.delay_us)
         self.random = random.Random(1)
+        # Between which hosts it is another one: seconds, and the part that is lost.
+        self.ways = {}
 
     def take(self, now, source):
         """Whatever a host has sent."""
@@ -114,10 +117,14 @@ class Wire:
 
     def give(self, source, target, frame, takes, late):
         sender, link = self.links[source], self.links[target]
+        took, lost = self.ways.get((source, target), (None, 0.0))
+        if lost and self.random.random() < lost:
+            return
         if link.cut or link.bytes + len(frame) > QUEUE_BYTES:
             return
         link.carried_until = max(sender.sent_until, link.carried_until) + takes
-        delay = 0.0 if sender.own or link.own else self.random.uniform(self.least, self.most) + late
+        between = self.random.uniform(self.least, self.most) if took is None else took
+        delay = 0.0 if sender.own or link.own else between + late
         leaves = link.last[source] = max(link.carried_until + delay, link.last[source])
         link.bytes += len(frame)
         place = len(link.waiting)
@@ -152,7 +159,12 @@ class Wire:
                 next_at = min(next_at or link.waiting[0][0], link.waiting[0][0])
         return next_at
 
-    def obey(self, command, host):
+    def obey(self, command, host, *more):
+        if command == "way":
+            other, milliseconds, lost = more
+            for pair in ((int(host), int(other)), (int(other), int(host))):
+                self.ways[pair] = (float(milliseconds) / 1e3, float(lost))
+            return
         link = self.links[int(host)]
         if command == "bytes":
             print(link.sent, flush=True)

@@ -10,6 +10,8 @@ ROUTER_MOST = 1.3
 PAIR_MS = 50
 # Beside the session.
 ALONE_MS = 1000
+# Beside the links, for what brokers and uplinks take; and the delay of a link in the middle.
+PATH_MS, MIDDLE_MS = 10, 125
 # Of an idle site's bytes: what uplinks and routers say to each other whatever is published differs by so much.
 IDLE_MOST = 0.1
 
@@ -26,8 +28,23 @@ def router_share(report):
     return row(report, True)["us_per_message"]["router"] / row(report, False)["us_per_message"]["north"]
 
 
+def uses(report, link):
+    """Whether messages go by a link: the direct one, or one of the two around."""
+    return ("direct" if link == 0 else "around") in report["paths"]
+
+
+def best(report):
+    """The delay of the better one of a report's paths, in milliseconds."""
+    direct, to, onward = (delay for delay, _ in report["links"])
+    return min([direct] * ("direct" in report["paths"]) + [to + onward] * ("around" in report["paths"]))
+
+
 def judge(document):
     hops, pair, alone, drain, local = (of(document, part) for part in ("hops", "pair", "alone", "drain", "local"))
+    paths = of(document, "paths")
+    both, single = ([report for report in paths if len(report["paths"]) == count] for count in (2, 1))
+    slow = [report["p99_us"] / 1e3 for report in single if report["paths"] == ["around"] and report["links"][1][0] == MIDDLE_MS]
+    cases = [report for report in both if report["links"][0][0] != MIDDLE_MS]
     cut = [report for report in of(document, "cut") if report["system"] == "verge"]
     disturbed = [is_disturbed(document) or is_disturbed(report) for report in hops]
     above = lambda key: [(row(report, True)[key] - report["echo"][key]) / 1e3 for report in hops]
@@ -50,5 +67,10 @@ def judge(document):
         exact("nothing missing, nothing twice, then", lacks(alone, "missing", "twice"), lambda count: count == 0),
         exact("a router gives all topics away, and nothing is missing or twice",
               [report["missing"] + report["twice"] + (not report["drained"]) for report in drain], lambda count: count == 0),
+        exact(f"by two paths at once: in the median the delay of the better one, and {PATH_MS} ms at most", [report["p50_us"] / 1e3 - best(report) for report in both],
+              lambda ms: ms <= PATH_MS, 1, "ms beside"),
+        exact("all eight cases beat, in the 99th percentile, one path of two links with 125 ms and 1 % lost each", [report["p99_us"] / 1e3 - ms for ms in slow for report in cases],
+              lambda ms: ms < 0, 0, "ms above it"),
+        exact("nothing missing, nothing twice, by two paths", lacks(both, "missing", "twice"), lambda count: count == 0),
         exact("after a cut everything comes, once, and backlog in order", lacks(cut, "missing", "twice", "missed_out_of_order"), lambda count: count == 0),
     ]

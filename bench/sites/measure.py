@@ -19,13 +19,13 @@ from bench.rooms.noise import undisturbed
 from bench.rooms.options import QUICK
 from bench.rooms.processes import scheduled, said
 from bench.sites.scene import NORTH, ROUTER, SOUTH, URGENT, Scene, account, now_ns, processor_seconds, stop, wait
-from bench.sites.systems import LOAD, NATS, SESSION_SECONDS, Nats, NatsKept, Verge, Zenoh, can_be_coordinated, others
+from bench.sites.systems import LOAD, NATS, SESSION_SECONDS, Nats, NatsKept, Verge, VergeOnPaths, Zenoh, can_be_coordinated, others
 
 ABOUT = "two sites and routers: hops, deaths of routers, drains, cuts; beside NATS and Zenoh"
 PROGRAMS = ["verge", "verge-bench-peers", "verge-bench-awake"]
 CODE = (*BROKER, "crates/backlog", "crates/federation", "crates/journal")
 VARIABLES = ("ROUNDS",)
-PARTS = ["hops", "local", "wire", "pair", "alone", "router", "drain", "cut"]
+PARTS = ["hops", "local", "wire", "pair", "alone", "router", "drain", "cut", "paths"]
 SWITCHES, SEVERAL = (), {"only": PARTS}
 OTHERS = UNTHROTTLED = False
 
@@ -35,10 +35,12 @@ DELAY_MS = 40
 CUT_SECONDS = 10 if QUICK else 60
 # After which what a router's death or a cut has done is taken to be over.
 OVER_SECONDS = 15 if QUICK else 30
+# Links of the table of paths: milliseconds, and the part of frames that is lost.
+SHORT, LONG = (30, 0.0), (250, 0.01)
 DRAINED_TOPICS = 100 if QUICK else 1000
 SETTLE_SECONDS = 3
 # Of these one round has many, or takes long.
-ONCE = ("local", "wire", "pair", "cut")
+ONCE = ("local", "wire", "pair", "cut", "paths")
 
 
 @contextlib.contextmanager
@@ -238,6 +240,31 @@ def local():
                          "here": at_home.end()["latency"], "elsewhere": there and there["latency"]})
             time.sleep(SETTLE_SECONDS)
     return [{"period_ms": period, "rows": rows}]
+
+
+def one_case(paths, links):
+    """A load by one path or both, with these delays and losses of the links: from site to site, to the other router, and from there."""
+    topics, period, retain, seconds = 20, 200, 60, 6 if QUICK else 30
+    with scene() as here:
+        for pair, (delay, lost) in zip(((NORTH, SOUTH), (NORTH, ROUTER), (ROUTER, SOUTH)), links):
+            here.hosts.way(*pair, delay, lost)
+        system = VergeOnPaths(here, paths, period, retain)
+        receiver, publisher = flow(here, system, topics, period, retain=retain)
+        before = here.hosts.bytes_of(NORTH)
+        time.sleep(seconds)
+        sent = here.hosts.bytes_of(NORTH) - before
+        found, counts = ended(publisher, receiver)
+        return {"paths": paths, "links": links, "topics": topics, "period_ms": period, "bytes_per_message": sent / (seconds * topics * 1000 / (period * (1 + 1 / 64)))} \
+            | {key: found["latency"][key] for key in ("p50_us", "p99_us", "max_us")} | counts
+
+
+def paths():
+    """Table 1 of PubSubCoord: a direct link and two more by another router, each quick or slow with losses; and each path by itself."""
+    quick, slow, middle = SHORT, LONG, (125, 0.01)
+    both = [(direct, to, onward) for direct in (quick, slow) for to in (quick, slow) for onward in (quick, slow)] + [(middle, middle, middle)]
+    around = [(quick, quick, quick), (quick, quick, slow), (quick, slow, slow), (middle, middle, middle)]
+    direct = [(link, quick, quick) for link in (quick, slow, middle)]
+    return [one_case(names, links) for names, cases in ((["direct", "around"], both), (["around"], around), (["direct"], direct)) for links in cases]
 
 
 def measure(chosen):

@@ -51,9 +51,11 @@ class Verge(System):
             wide = '[link.cloud]\nbroker_to_subscriber = "45ms"\n' if scene.hosts else ""
             self.write(name, place, 0, "a", f'{wide}{self.service}[site]\nname = "{name}"\n{journal}{known}[uplink]\nretain = {retain}\n{kept}')
             self.sites[name] = self.broker(name, place, "a")
+        self.is_joined(["knows it by its name" if coordinated else "is reached"])
+
+    def is_joined(self, words):
         for name in SITES:
-            joined = "knows it by its name" if coordinated else "is reached"
-            wait(lambda: joined in scene.log(f"{name}.a.log"), 30, lambda: scene.log(f"{name}.a.log"))
+            wait(lambda: all(word in self.scene.log(f"{name}.a.log") for word in words), 30, lambda: self.scene.log(f"{name}.a.log"))
 
     def router(self, name, number):
         self.write(name, ROUTER, 10 * number, self.brokers, f'{self.service}[router]\nname = "{name}"\n' if self.service else "")
@@ -78,6 +80,26 @@ class Verge(System):
 
     def ask(self, file, place, *words):
         return self.scene.run(place, VERGE, "--config", self.scene.path(f"{file}.toml"), *words)
+
+
+class VergeOnPaths(Verge):
+    """With a router beside the receiving site (`direct`), one elsewhere (`around`), or both at once."""
+
+    PLACES = {"direct": (SOUTH, 10), "around": (ROUTER, 0)}
+
+    def __init__(self, scene, paths, period_ms, retain):
+        System.__init__(self, scene)
+        known = '[link.cloud]\nbroker_to_subscriber = "600ms"\n'
+        for name in paths:
+            place, number = self.PLACES[name]
+            self.write(name, place, number, "a", known)
+            self.routers[name] = self.broker(name, place)
+        known += "".join(f'[routers.{name}]\naddress = "{scene.address(*self.PLACES[name])}"\n' for name in paths)
+        topic = f'[[topic]]\nfilter = "t/#"\nperiod = "{period_ms}ms"\ndeadline = "1s"\nretain = {retain}\npaths = {len(paths)}\n'
+        for name, place in SITES.items():
+            self.write(name, place, 0, "a", f'{known}[site]\nname = "{name}"\n[uplink]\nretain = {retain}\n{topic}')
+            self.sites[name] = self.broker(name, place, "a")
+        self.is_joined([f"the router {name} is reached" for name in paths])
 
 
 def start_service(scene):

@@ -1,7 +1,7 @@
 """What the page of sites says."""
 
 from bench.rooms.figures import spread, table
-from bench.sites.judge import of
+from bench.sites.judge import best, of, uses
 
 NAMES = {"verge": "Verge", "nats": "NATS", "nats-jetstream": "NATS, with JetStream", "zenoh": "Zenoh"}
 
@@ -18,7 +18,8 @@ def total(reports, *keys):
 
 
 def values(document):
-    hops, local, wire, pair, alone, router, drain, cut = (of(document, part) for part in ("hops", "local", "wire", "pair", "alone", "router", "drain", "cut"))
+    parts = ("hops", "local", "wire", "pair", "alone", "router", "drain", "cut", "paths")
+    hops, local, wire, pair, alone, router, drain, cut, paths = (of(document, part) for part in parts)
     milli = lambda rows, key: spread([row[key] / 1e3 for row in rows], 3)
     cost = lambda rows, name: spread([row["us_per_message"][name] for row in rows], 1)
     echoes = [report["echo"] for report in hops]
@@ -39,6 +40,10 @@ def values(document):
     seconds = lambda reports, key: spread([report[key] for report in reports if report[key] is not None], 1) or "-"
     cut_rows = [(NAMES[system], *total(reports, "published", "missing", "twice", "out_of_order", "missed_out_of_order"), seconds(reports, "live_s"), seconds(reports, "all_live_s"),
                  *total(reports, "old"), seconds(reports, "old_begins_s"), seconds(reports, "old_ends_s")) for system, reports in by_system(cut)]
+    link = lambda delay, lost: f"{delay} ms{f', {lost:.0%} lost' if lost else ''}"
+    path_rows = [("both" if len(row["paths"]) > 1 else row["paths"][0], *(link(*one) if uses(row, place) else "-" for place, one in enumerate(row["links"])),
+                  f"{best(row)}", *(f"{row[key] / 1e3:.1f}" for key in ("p50_us", "p99_us", "max_us")), *total([row], "published", "missing", "twice", "out_of_order"),
+                  f"{row['bytes_per_message']:,.0f}") for row in paths]
     before = {}
     for run in document["figures"]["runs"]:
         if run["commit"] != document["commit"]:
@@ -55,6 +60,8 @@ def values(document):
         "drained": f"{drain[0]['topics']} topics were given away in {drained} s." if drain else "",
         "cuts": table(["system", "published", "missing", "twice", "out of order", "backlog out of order", "first topic live again s", "last", "older than 1 s", "the first came at s", "the last"],
                       cut_rows),
+        "paths": table(["way", "direct link", "link to the other router", "link from there", "sum of delays ms, of the best", "p50 ms", "p99 ms", "longest ms", "published", "missing", "twice",
+                        "out of order", "publishing site, bytes a message"], path_rows),
         "cut_s": cut[0]["cut_s"] if cut else "",
         "hop_load": f"{hops[0]['topics']} topics, one message each {hops[0]['period_ms']} ms" if hops else "",
     }
