@@ -1,6 +1,7 @@
 //! What is looked at now and then: connections that say nothing, sessions and streams that nobody came back to.
 
 use crate::broker::Broker;
+use crate::commands::sites::site;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::membership::partner::Look;
 use crate::outputs::Outputs;
@@ -18,6 +19,8 @@ use wire::{FarewellReason, Frame, LinkId};
 const INTERVAL: Span = Span::millis(100);
 /// A look that comes so much too late was not delayed by work: the clock has jumped, or the process has slept.
 const JUMP: Span = Span::secs(1);
+/// After so long without a word a site's link is taken to be away. Its session goes on.
+const SITE_AWAY: Span = Span::secs(1);
 /// Streams that one look visits; the next goes on behind them. A look at all of many would hold up messages, and leave nothing of
 /// what they need in the processor's cache.
 const STREAMS_PER_LOOK: usize = 1_024;
@@ -89,6 +92,7 @@ impl Broker {
         self.resume_subscribers(now, out);
         self.tell_slow_subscribers(now, out);
         self.continue_sync(UNITS_PER_SLICE, out);
+        self.look_at_sites(now, out);
         self.close_silent_links(now, out);
         self.end_left_sessions(now, out);
         let places = self.house.streams(&self.flow.store.table);
@@ -159,6 +163,29 @@ impl Broker {
         self.flow.store.sessions.iter_mut().for_each(|(_, session)| session.trim());
         let waiting: Vec<SessionId> = self.flow.store.sessions.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|index| self.send_deferred(now, index, out));
+    }
+
+    /// Links of sites that have gone, or from which nothing comes: others are told that what they want had better go elsewhere.
+    fn look_at_sites(&mut self, now: Time, out: &mut impl Outputs) {
+        if !self.membership.pair.is_primary() {
+            return;
+        }
+        let links = &self.flow.store.links;
+        let mut changed = Vec::new();
+        for (index, session) in self.flow.store.sessions.iter_mut() {
+            if site(&session.client).is_none() {
+                continue;
+            }
+            let heard = session.link.and_then(|link| links.get(link)).map(|link| link.heard);
+            let away = now > heard.unwrap_or(session.detached_at) + SITE_AWAY;
+            if std::mem::replace(&mut session.away, away) != away {
+                changed.push(index);
+            }
+        }
+        for session in changed {
+            self.interest.has_missed = true;
+            self.begin(now, Task::TellAway { session, after: None }, out);
+        }
     }
 
     fn close_silent_links(&mut self, now: Time, out: &mut impl Outputs) {

@@ -62,6 +62,8 @@ pub enum Mutant {
     SendAtOnce,
     /// What comes to an uplink before all its routers have said what is wanted goes nowhere if those that have do not carry it.
     DropUnrouted,
+    /// What another site wants goes by a router from which that site is cut off.
+    TrustAbsent,
     /// What is to go by two routers goes by one.
     OnePath,
     /// Of what comes by two routers every copy is handed on.

@@ -1259,6 +1259,7 @@ impl Endpoint {
                 contract: &inbound.contract,
                 tally: &inbound.tally,
                 stream: index,
+                life: inbound.incarnation,
                 subscriptions: &inbound.subscriptions,
                 confirmation,
             });

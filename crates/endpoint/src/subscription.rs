@@ -12,6 +12,13 @@ pub struct Confirmation {
     pub(crate) mark: Mark,
 }
 
+impl Confirmation {
+    /// The number of the message.
+    pub fn seq(&self) -> u64 {
+        self.mark.seq
+    }
+}
+
 /// One message for the application.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
@@ -43,6 +50,8 @@ pub struct Delivery<'a> {
     pub tally: &'a Tally,
     /// The endpoint's number for the stream; the same for all its messages.
     pub stream: u32,
+    /// Which life of the publication it is of.
+    pub life: u64,
     /// The subscriptions that it matches, by number.
     pub subscriptions: &'a [u32],
     /// Whether it has to be confirmed, with [`crate::Endpoint::confirm`]; only where [`crate::Settings::hands_on`].

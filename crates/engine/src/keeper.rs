@@ -323,7 +323,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
         }
         heard.messages = messages;
         heard.payloads.clear();
-        for event in heard.events.drain(..) {
+        for (_, event) in heard.events.drain(..) {
             self.hear(now, side, event, net);
         }
         self.heard = heard;

@@ -536,7 +536,11 @@ impl<R: UplinkReporter> Uplink<R> {
     /// Deals with what an endpoint has heard. What follows from that is heard in its turn.
     fn deal_with<N: Effects>(&mut self, now: Time, which: Which, heard: &mut Heard, net: &mut N) {
         let mut messages = std::mem::take(&mut heard.messages);
-        for message in messages.drain(..) {
+        let mut events = std::mem::take(&mut heard.events).into_iter().peekable();
+        for (before, message) in messages.drain(..).enumerate() {
+            while let Some((_, event)) = events.next_if(|(after, _)| *after <= before) {
+                self.hear(now, which, event, net);
+            }
             let payload = heard.payload(&message);
             match which {
                 Which::Home => {}
@@ -546,7 +550,7 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         heard.messages = messages;
         heard.payloads.clear();
-        for event in std::mem::take(&mut heard.events) {
+        for (_, event) in events {
             self.hear(now, which, event, net);
         }
         // A broker tells thousands of filters at once.
@@ -598,9 +602,13 @@ impl<R: UplinkReporter> Uplink<R> {
                 let anew = there.anew_until.is_some();
                 self.wants_anew.at_home |= there.wishes.hear(&filter, way, anew);
                 // What waits there has somewhere to go from now on.
-                self.taps |= there.wishes.is_complete();
+                let begins = there.wishes.is_complete() && !self.taps;
                 // What it has said again goes on, although it is no other thing than before.
                 self.wants_anew.at_home |= anew;
+                if begins {
+                    self.taps = true;
+                    self.opening.begin(now);
+                }
             }
             (Event::Refused { publication, why }, _) => self.note_refusal(which, publication, &why, net),
             (Event::Admitted { publication }, _) => self.note_admission(which, publication),
@@ -609,8 +617,11 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.confirm_again(which, stream, confirmation, net);
             }
             (Event::Ended { stream }, Which::Tap) => {
-                self.opening.forget(stream);
-                self.end_outward(stream, net);
+                if self.opening.holds(stream) {
+                    self.opening.end(stream);
+                } else {
+                    self.end_outward(stream, net);
+                }
             }
             (Event::Ended { stream }, Which::Router(router)) => self.end_inward(router, stream, net),
             // Best effort on a thin link waits, and is dropped: that is what it is for.
@@ -649,7 +660,6 @@ impl<R: UplinkReporter> Uplink<R> {
                     self.carries = carries;
                     self.reporter.report(&UplinkNews::Carries(carries));
                     if carries {
-                        self.opening.begin(now);
                         self.share_pace(net);
                         self.wish_at_routers(net);
                         let reigns = |coordinator: &mut Coordinator| coordinator.begin(now, reign.epoch);
@@ -777,6 +787,7 @@ impl<R: UplinkReporter> Node for Uplink<R> {
         for which in self.all() {
             self.end(which).into_iter().for_each(|end| end.endpoint.handle_clock_step(by));
         }
+        self.opening.step(by);
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {
@@ -787,6 +798,7 @@ impl<R: UplinkReporter> Node for Uplink<R> {
         }
         self.wait_no_longer(now, net);
         self.open_no_longer(now, net);
+        self.inward.forget_ended(now);
         self.coordinate_on_time(now, net);
     }
 

@@ -12,6 +12,16 @@ fn the_death_of_one_of_two_paths_is_not_noticed() {
 }
 
 #[test]
+fn topics_go_by_another_router_where_the_receiver_is_cut_off_from_theirs() {
+    assert_eq!(named::cut_off_the_receiver(), Ok(()));
+}
+
+#[test]
+fn what_short_lives_have_said_is_published_once_although_it_comes_by_two_routers() {
+    assert_eq!(named::live_shortly(), Ok(()));
+}
+
+#[test]
 fn topics_go_by_the_routers_that_are_named_and_share_them() {
     let mut sites = Sites::new();
     sites.publish_for(Span::secs(2));

@@ -54,12 +54,23 @@ fn who_drops_what_goes_by_a_router_that_is_further_away_is_noticed() {
 
 #[test]
 fn one_path_instead_of_two_and_copies_that_come_twice_are_noticed() {
-    for (mutant, says) in [(Mutant::OnePath, "again"), (Mutant::TakeEveryCopy, "again")] {
+    let scenes: [fn() -> _; 2] = [world::named::lose_each_of_two_routers, world::named::live_shortly];
+    for (mutant, scene, says) in
+        [(Mutant::OnePath, 0, "after it was published"), (Mutant::TakeEveryCopy, 1, "published at home")]
+    {
         Mutant::switch(Some(mutant));
-        let noticed = world::named::lose_each_of_two_routers();
+        let noticed = scenes[scene]();
         Mutant::switch(None);
         assert!(noticed.as_ref().is_err_and(|wrong| wrong.contains(says)), "{mutant:?}: {noticed:?}");
     }
+}
+
+#[test]
+fn who_sends_where_the_receiver_is_not_is_noticed() {
+    Mutant::switch(Some(Mutant::TrustAbsent));
+    let noticed = world::named::cut_off_the_receiver();
+    Mutant::switch(None);
+    assert!(noticed.is_err());
 }
 
 /// Faults of coordination are seen by what comes, or by who hears of what is not theirs.

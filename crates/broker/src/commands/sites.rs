@@ -4,6 +4,9 @@
 //! site's link hears which filters others have subscribed, and carries what they mean. A router tells sites what the other sites want, and a
 //! site's broker tells its link what is wanted at home, in the same way.
 //!
+//! A site's link may be away, whose session goes on for a while: what it wants is told as wanted at no time ([`Span::FOREVER`]), so that it goes by
+//! another router where it can, and waits here where it cannot.
+//!
 //! A site's link may also hear which topics are published in the site, so that it can offer them elsewhere before anybody wants them.
 //!
 //! Invariant: a link has been told that a filter is wanted, and not the contrary since, exactly if somebody else than the link's own client
@@ -40,6 +43,8 @@ pub(crate) struct Interest {
     links: Vec<Interested>,
     /// Filters that others want, and who: one bit each.
     others: BTreeMap<Box<str>, u8>,
+    /// A site's link has been away, of which links may know.
+    pub(crate) has_missed: bool,
 }
 
 /// A link that is told what is subscribed.
@@ -156,8 +161,8 @@ impl Broker {
             let from = telling.after.as_ref().map_or(Unbounded, Excluded);
             let next = session.and_then(|session| session.filters.range((from, Unbounded)).next());
             match next {
-                Some((filter, wanted)) => {
-                    tell(link, filter.as_str(), Some(self.way_behind(&wanted.needs)), out);
+                Some((filter, _)) => {
+                    tell(link, filter.as_str(), self.way_of_others(filter, &state.name, None), out);
                     telling.after = Some(filter.clone());
                 }
                 None => (telling.session, telling.after) = (telling.session + 1, None),
@@ -211,29 +216,66 @@ impl Broker {
         let client = entry.map_or("", |session| &session.client);
         let needs = entry.and_then(|session| session.filters.get(filter)).map_or(Needs::NONE, |of| of.needs);
         let onward = self.way_behind(&needs);
-        let others = self.interest.others.contains_key(filter.as_str());
-        let known = |link: &str| {
-            let others = others.then(|| self.way_behind(&Needs::NONE));
-            let subscribing = sessions.of_filter(filter.as_str()).filter(|other| *other != session);
-            let theirs = subscribing
-                .filter_map(|other| sessions.get(other))
-                .filter(|other| !is_same(&other.client, link));
-            let ways =
-                theirs.filter_map(|other| other.filters.get(filter)).map(|of| self.way_behind(&of.needs));
-            others.into_iter().chain(ways).max()
-        };
         for Interested { link, .. } in &self.interest.links {
             let Some(state) = self.flow.store.links.get(*link) else { continue };
             if is_same(client, &state.name) {
                 continue;
             }
-            match known(&state.name) {
+            match self.way_of_others(filter, &state.name, Some(session)) {
                 None => tell(*link, filter.as_str(), wanted.then_some(onward), out),
                 // It is wanted as before, by somebody further away.
                 Some(way) if wanted && onward > way => tell(*link, filter.as_str(), Some(onward), out),
+                // Who does not want it any more may be the one that was away.
+                Some(way) if !wanted && self.interest.has_missed => {
+                    tell(*link, filter.as_str(), Some(way), out);
+                }
                 Some(_) => {}
             }
         }
+    }
+
+    /// The way to the last of those who want a filter, but for this link's own site and this session; `None`: nobody does. Forever, where one of
+    /// them is away.
+    fn way_of_others(&self, filter: &TopicFilter, link: &str, but: Option<SessionId>) -> Option<Span> {
+        let sessions = &self.flow.store.sessions;
+        let others = self.interest.others.contains_key(filter.as_str());
+        let others = others.then(|| self.way_behind(&Needs::NONE));
+        let subscribing = sessions.of_filter(filter.as_str()).filter(|other| Some(*other) != but);
+        let theirs =
+            subscribing.filter_map(|other| sessions.get(other)).filter(|other| !is_same(&other.client, link));
+        let ways = theirs.filter_map(|other| {
+            let needs = &other.filters.get(filter)?.needs;
+            Some(if other.away { Span::FOREVER } else { self.way_behind(needs) })
+        });
+        others.into_iter().chain(ways).max()
+    }
+
+    /// Tells links further filters of a session whose link is away, or there again. Returns how many units that took, and whether it was all.
+    pub(crate) fn go_on_telling_away(
+        &self,
+        session: SessionId,
+        after: &mut Option<TopicFilter>,
+        units: usize,
+        out: &mut impl Outputs,
+    ) -> (usize, bool) {
+        let Some(session) = self.flow.store.sessions.get(session) else { return (1, true) };
+        let mut used = 0;
+        while used < units {
+            let from = after.as_ref().map_or(Unbounded, Excluded);
+            let Some((filter, _)) = session.filters.range((from, Unbounded)).next() else {
+                return (used + 1, true);
+            };
+            for Interested { link, .. } in &self.interest.links {
+                let state = self.flow.store.links.get(*link).filter(|state| !state.closing);
+                if let Some(state) = state.filter(|state| !is_same(&session.client, &state.name)) {
+                    let way = self.way_of_others(filter, &state.name, None);
+                    tell(*link, filter.as_str(), way, out);
+                }
+            }
+            used += 1 + self.interest.links.len();
+            *after = Some(filter.clone());
+        }
+        (used, false)
     }
 
     /// From when a message is here until a subscriber has it, or the last who gets it from there.
@@ -275,7 +317,7 @@ fn is_same(client: &str, other: &str) -> bool {
 }
 
 /// The site of which a client of this name is the link.
-fn site(client: &str) -> Option<&str> {
+pub(crate) fn site(client: &str) -> Option<&str> {
     client.strip_prefix('@').and_then(|name| name.split('/').next())
 }
 

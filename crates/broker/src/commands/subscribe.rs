@@ -481,6 +481,7 @@ impl Broker {
                 resuming: false,
                 began: now,
                 detached_at: now,
+                away: false,
             }),
         };
         if let Some(link) = link {

@@ -57,6 +57,8 @@ pub(crate) enum Task {
     Rebind { topic: usize, stream: usize },
     /// A site's link is told what is subscribed.
     Tell(Telling),
+    /// A site's link is away, or there again: what its session wants is told of anew, from after this filter on.
+    TellAway { session: SessionId, after: Option<TopicFilter> },
     /// A subscriber of another protocol comes or goes.
     Count(Counting),
 }
@@ -172,6 +174,7 @@ impl Broker {
             }
             Task::Rebind { topic, stream } => self.go_on_binding(now, topic, stream, units, out),
             Task::Tell(telling) => self.go_on_telling(telling, units, out),
+            Task::TellAway { session, after } => self.go_on_telling_away(*session, after, units, out),
             Task::Count(counting) => self.go_on_counting(counting, units),
         }
     }

@@ -154,9 +154,11 @@ impl Broker {
         }
         self.membership.tell_standing(&self.flow.store.links, out);
         let recovered = if reigned { 0 } else { self.steps().plan_copies(now) };
-        for (_, session) in self.flow.store.sessions.iter_mut().filter(|(_, session)| session.link.is_none())
-        {
-            session.detached_at = now;
+        for (_, session) in self.flow.store.sessions.iter_mut() {
+            session.away = false;
+            if session.link.is_none() {
+                session.detached_at = now;
+            }
         }
         out.report(&Event::Promoted { reign, cause, recovered });
         if let Some(known) = out.knowledge().map(Knowledge::total)

@@ -59,6 +59,8 @@ pub(crate) struct Session {
     pub(crate) began: Time,
     /// Since when it has no connection.
     pub(crate) detached_at: Time,
+    /// It is that of a site's link from which nothing has come for a while.
+    pub(crate) away: bool,
 }
 
 impl Session {

@@ -105,11 +105,6 @@ impl Coordinator {
         self.to_unlink.extend(self.linked.keys().map(|router| (router.clone(), now + UNWANTED_FOR)));
     }
 
-    /// Whether the service knows the site by its name, in this reign.
-    pub(super) fn holds(&self) -> bool {
-        self.holds
-    }
-
     /// The site's broker is asked anew what is published.
     pub(super) fn ask(&mut self) {
         self.published.ask();

@@ -24,7 +24,19 @@ pub(super) struct End {
     /// Filters that it subscribes, the number of each, and the way onward from there.
     wished: BTreeMap<Box<str>, (u32, Span)>,
     /// Messages that it has been given: the sign that it has them, and where they are confirmed then.
-    pub(super) awaited: VecDeque<(Option<Asked>, Which, Confirmation)>,
+    pub(super) awaited: VecDeque<Awaited>,
+}
+
+/// A message that an end has been given, and that is to be confirmed when it has it.
+#[derive(Clone, Copy)]
+pub(super) struct Awaited {
+    /// The sign that it has it.
+    pub(super) sign: Option<Asked>,
+    /// Where it came from.
+    pub(super) from: Which,
+    pub(super) confirmation: Confirmation,
+    /// A router that has been given it too.
+    pub(super) also: Option<usize>,
 }
 
 impl End {
@@ -87,6 +99,8 @@ impl End {
 #[derive(Clone)]
 pub(crate) struct Arrived {
     pub(crate) stream: u32,
+    /// Of its publication.
+    pub(crate) life: u64,
     pub(crate) seq: u64,
     pub(crate) created: Time,
     pub(crate) confirmation: Option<Confirmation>,
@@ -137,10 +151,15 @@ pub(crate) enum Event {
 pub(crate) struct Heard {
     pub(crate) messages: Vec<Arrived>,
     pub(crate) payloads: Vec<u8>,
-    pub(crate) events: Vec<Event>,
+    /// Each with how many messages had come before it.
+    pub(crate) events: Vec<(usize, Event)>,
 }
 
 impl Heard {
+    fn tell(&mut self, event: Event) {
+        self.events.push((self.messages.len(), event));
+    }
+
     pub(crate) fn payload(&self, message: &Arrived) -> &[u8] {
         self.payloads.get(message.payload.clone()).unwrap_or(&[])
     }
@@ -184,17 +203,17 @@ impl<N: Effects> Outputs for Through<'_, N> {
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         let begin = self.heard.payloads.len();
         self.heard.payloads.extend_from_slice(delivery.payload);
-        let &Delivery { stream, seq, created, confirmation, .. } = delivery;
+        let &Delivery { stream, life, seq, created, confirmation, .. } = delivery;
         let payload = begin..self.heard.payloads.len();
-        self.heard.messages.push(Arrived { stream, seq, created, confirmation, payload });
+        self.heard.messages.push(Arrived { stream, life, seq, created, confirmation, payload });
     }
 
     fn repeated(&mut self, stream: u32, confirmation: Confirmation) {
-        self.heard.events.push(Event::Repeated { stream, confirmation });
+        self.heard.tell(Event::Repeated { stream, confirmation });
     }
 
     fn judged(&mut self, publication: u32, state: &PublicationState) {
-        self.heard.events.push(match state {
+        self.heard.tell(match state {
             PublicationState::Refused(why, _) => Event::Refused { publication, why: why.clone() },
             PublicationState::Admitted(_) | PublicationState::Waiting => Event::Admitted { publication },
         });
@@ -202,11 +221,11 @@ impl<N: Effects> Outputs for Through<'_, N> {
 
     fn subscribed(&mut self, subscription: u32, result: Result<&str, &str>) {
         let refused = result.err().map(str::to_owned);
-        self.heard.events.push(Event::Wished { subscription, refused });
+        self.heard.tell(Event::Wished { subscription, refused });
     }
 
     fn reigning(&mut self, reigning: Reigning) {
-        self.heard.events.push(Event::Reigning(reigning));
+        self.heard.tell(Event::Reigning(reigning));
     }
 
     fn dismissed(&mut self, _broker: PeerIndex, farewell: &Farewell<'_>) {
@@ -218,29 +237,29 @@ impl<N: Effects> Outputs for Through<'_, N> {
             FarewellReason::Replaced => NAME_TWICE,
             _ => farewell.text,
         };
-        self.heard.events.push(Event::Left { why: why.to_owned() });
+        self.heard.tell(Event::Left { why: why.to_owned() });
     }
 
     fn unfit(&mut self, _broker: PeerIndex, why: &Unfit) {
-        self.heard.events.push(Event::Left { why: why.to_string() });
+        self.heard.tell(Event::Left { why: why.to_string() });
     }
 
     fn fell_short(&mut self, _broker: PeerIndex, shortfall: &Shortfall) {
-        self.heard.events.push(Event::Short { why: shortfall.to_string() });
+        self.heard.tell(Event::Short { why: shortfall.to_string() });
     }
 
     fn retired(&mut self, stream: u32) {
-        self.heard.events.push(Event::Ended { stream });
+        self.heard.tell(Event::Ended { stream });
     }
 
     fn answered(&mut self, _broker: PeerIndex, frame: &Frame<'_>) {
         match *frame {
             Frame::Interest { filter, wanted, onward } => {
                 let way = wanted.then_some(onward);
-                self.heard.events.push(Event::Interest { filter: filter.into(), way });
+                self.heard.tell(Event::Interest { filter: filter.into(), way });
             }
             Frame::Published { topic, published } => {
-                self.heard.events.push(Event::Published { topic: topic.into(), published });
+                self.heard.tell(Event::Published { topic: topic.into(), published });
             }
             _ => {}
         }

@@ -6,7 +6,7 @@
 //!
 //! Source: the decision that a message is dispatched towards a next hop when that has it; `docs/decisions/0039`.
 
-use super::ends::Arrived;
+use super::ends::{Arrived, Awaited};
 use super::{Uplink, UplinkReporter, Which};
 use contract::Mutant;
 use endpoint::Confirmation;
@@ -16,27 +16,34 @@ use wire::Effects;
 const AWAITED_MAX: usize = 65_536;
 
 impl<R: UplinkReporter> Uplink<R> {
-    /// Gives a message to ends under a publication at each, and confirms it where it came from when the first of them has it; at once where it goes
-    /// nowhere. Returns whether it goes anywhere.
+    /// Gives a message to ends under a publication at each, and confirms it where it came from when the `voter` has it, or another one if that does not
+    /// take it; at once where it goes nowhere. Returns whether it goes anywhere.
     pub(super) fn hand_over<N: Effects>(
         &mut self,
         message: &Arrived,
         payload: &[u8],
-        from: Which,
+        (from, voter): (Which, Which),
         to: impl Iterator<Item = (Which, u32)>,
         net: &mut N,
     ) -> bool {
-        let mut goes = false;
+        let (mut counts, mut also) = (None, None);
         for (to, publication) in to {
-            if self.give(message, payload, (from, to, publication), net) {
-                self.confirm_when_had(to, from, message.confirmation, net);
-                goes = true;
+            if !self.give(message, payload, (from, to, publication), net) {
+                continue;
+            }
+            if to == voter {
+                also = counts.replace(to);
+            } else if counts.is_none() {
+                counts = Some(to);
+            } else {
+                also = Some(to);
             }
         }
-        if !goes {
-            self.confirm_now(from, message.confirmation, net);
+        match counts {
+            Some(counts) => self.confirm_when_had(counts, from, (message.confirmation, also), net),
+            None => self.confirm_now(from, message.confirmation, net),
         }
-        goes
+        counts.is_some()
     }
 
     /// Gives a message to an end, and counts it. Returns whether the end takes it.
@@ -78,7 +85,7 @@ impl<R: UplinkReporter> Uplink<R> {
         &mut self,
         to: Which,
         from: Which,
-        confirmation: Option<Confirmation>,
+        (confirmation, also): (Option<Confirmation>, Option<Which>),
         net: &mut N,
     ) {
         if Mutant::ConfirmOnArrival.is_on() {
@@ -86,18 +93,36 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         let (Some(confirmation), Some(end)) = (confirmation, self.end(to)) else { return };
         let sign = end.endpoint.next_sign();
-        end.awaited.push_back((sign, from, confirmation));
+        let also = also.and_then(|also| match also {
+            Which::Router(router) => Some(router),
+            Which::Home | Which::Tap => None,
+        });
+        end.awaited.push_back(Awaited { sign, from, confirmation, also });
         if end.awaited.len() > AWAITED_MAX
-            && let Some((_, from, oldest)) = end.awaited.pop_front()
+            && let Some(oldest) = end.awaited.pop_front()
         {
-            self.confirm_now(from, Some(oldest), net);
+            self.confirm_now(oldest.from, Some(oldest.confirmation), net);
+        }
+    }
+
+    /// A router is away: what another one has been given too is confirmed when that has it.
+    pub(super) fn await_elsewhere(&mut self, router: usize) {
+        let Some(gone) = self.routers.get_mut(router) else { return };
+        let (moves, stays): (Vec<Awaited>, Vec<Awaited>) =
+            std::mem::take(&mut gone.end.awaited).into_iter().partition(|awaited| awaited.also.is_some());
+        gone.end.awaited = stays.into();
+        for awaited in moves {
+            let other = awaited.also.and_then(|other| self.routers.get_mut(other));
+            let Some(other) = other.filter(|other| other.reached) else { continue };
+            let sign = other.end.endpoint.next_sign();
+            other.end.awaited.push_back(Awaited { sign, also: None, ..awaited });
         }
     }
 
     /// Confirms what an end has by now.
     pub(super) fn confirm_what_is_had<N: Effects>(&mut self, to: Which, net: &mut N) {
         while let Some(end) = self.end(to)
-            && let Some((sign, from, confirmation)) = end.awaited.front().copied()
+            && let Some(Awaited { sign, from, confirmation, .. }) = end.awaited.front().copied()
         {
             match sign.and_then(|sign| end.endpoint.has_answered(sign)) {
                 Some(false) => return,
@@ -108,7 +133,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 None => {
                     let anew = end.endpoint.next_sign();
                     if anew.is_some() {
-                        end.awaited.iter_mut().for_each(|(sign, ..)| *sign = anew);
+                        end.awaited.iter_mut().for_each(|awaited| awaited.sign = anew);
                     }
                     return;
                 }
@@ -125,20 +150,13 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) {
         let to = match from {
-            Which::Tap if self.opening.holds(stream) => return,
-            Which::Tap => {
-                let mut routers = self.outward.routers_of(stream);
-                let first = routers.next();
-                let is_reached =
-                    |place: &usize| self.routers.get(*place).is_some_and(|router| router.reached);
-                let reached = first.filter(is_reached).or_else(|| routers.find(is_reached));
-                reached.or(first).map(Which::Router)
-            }
+            Which::Tap if self.opening.confirm_by(stream, confirmation) => return,
+            Which::Tap => self.voter(self.outward.paths_of(stream)),
             Which::Router(router) => self.inward.is_published(router, stream).then_some(Which::Home),
             Which::Home => None,
         };
         match to {
-            Some(to) => self.confirm_when_had(to, from, Some(confirmation), net),
+            Some(to) => self.confirm_when_had(to, from, (Some(confirmation), None), net),
             None => self.confirm_now(from, Some(confirmation), net),
         }
     }

@@ -8,7 +8,7 @@ use super::outward::wish_for;
 use super::room::Share;
 use super::ways::Next;
 use super::{Uplink, UplinkReporter, Which, may_cross, within};
-use contract::{Contract, Crossing, Mutant, Span, TopicFilter};
+use contract::{Contract, Crossing, Mutant, Span, Time, TopicFilter};
 use endpoint::Carried;
 use federation::Window;
 use std::collections::BTreeMap;
@@ -21,6 +21,47 @@ pub(super) struct Inward {
     streams: BTreeMap<(usize, u32), Coming>,
     /// What is published at home, by topic and publisher: more than one router may bring it.
     published: BTreeMap<(Box<str>, Box<str>), Published>,
+    ended: Ended,
+}
+
+/// What had come of streams and lives that have ended a moment ago, by topic, publisher and life: a slower router may still bring it.
+#[derive(Default)]
+struct Ended {
+    recent: BTreeMap<(Box<str>, Box<str>, u64), Window>,
+    before: BTreeMap<(Box<str>, Box<str>, u64), Window>,
+    turns_at: Time,
+}
+
+/// How long they are remembered, at least; twice that at most.
+const ENDED_FOR: Span = Span::secs(30);
+/// So many of either time; above it the older ones are forgotten.
+const ENDED_MAX: usize = 4_096;
+
+impl Ended {
+    fn note(&mut self, (topic, publisher): (Box<str>, Box<str>), former: Published) {
+        if self.recent.len() >= ENDED_MAX {
+            self.before = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert((topic, publisher, former.incarnation), former.came);
+    }
+
+    fn get(&self, key: &(Box<str>, Box<str>), life: u64) -> Option<&Window> {
+        if self.recent.is_empty() && self.before.is_empty() {
+            return None;
+        }
+        let key = (key.0.clone(), key.1.clone(), life);
+        self.recent.get(&key).or_else(|| self.before.get(&key))
+    }
+}
+
+/// What a router has brought.
+enum Brought {
+    /// The first copy of a message, which is published at home so.
+    First(u32),
+    /// What home has been given before.
+    Again,
+    /// What is of no use here.
+    Nothing,
 }
 
 /// A stream of another site.
@@ -33,9 +74,9 @@ struct Coming {
 /// A stream of another site, as it is published at home.
 struct Published {
     incarnation: u64,
-    /// The life of its publisher before this one: what still comes of that has come before, by a quicker way.
-    past: Option<u64>,
     publication: u32,
+    /// Its contract.
+    terms: Contract,
     /// By router, what was known of its messages when they left that.
     ways: Vec<(usize, Crossing)>,
     /// Which of its messages have come.
@@ -98,6 +139,15 @@ impl Inward {
             home.endpoint.let_go(published.publication);
         }
         self.streams.clear();
+        self.ended = Ended::default();
+    }
+
+    /// What ended long ago is not remembered any more.
+    pub(super) fn forget_ended(&mut self, now: Time) {
+        if self.ended.turns_at <= now {
+            self.ended.turns_at = now + ENDED_FOR;
+            self.ended.before = std::mem::take(&mut self.ended.recent);
+        }
     }
 }
 
@@ -156,49 +206,54 @@ impl<R: UplinkReporter> Uplink<R> {
             return;
         }
         let from = Which::Router(router);
-        let Some((publication, is_first)) = self.published_as(router, message, net) else {
-            return self.confirm_now(from, message.confirmation, net);
+        let publication = match self.published_as(router, message, net) {
+            Brought::First(publication) => publication,
+            Brought::Again => {
+                // It is confirmed when home has the first copy.
+                self.routers.get_mut(router).into_iter().for_each(|router| router.came.repeated += 1);
+                return self.confirm_when_had(Which::Home, from, (message.confirmation, None), net);
+            }
+            Brought::Nothing => return self.confirm_now(from, message.confirmation, net),
         };
-        if !is_first && !Mutant::TakeEveryCopy.is_on() {
-            // It is confirmed when home has the first copy.
-            self.routers.get_mut(router).into_iter().for_each(|router| router.came.repeated += 1);
-            return self.confirm_when_had(Which::Home, from, message.confirmation, net);
-        }
         let home = std::iter::once((Which::Home, publication));
-        if self.hand_over(message, payload, from, home, net)
+        if self.hand_over(message, payload, (from, Which::Home), home, net)
             && let Some(published) = self.inward.published_by(router, message.stream)
         {
             published.came.take(message.seq);
         }
     }
 
-    /// As what the stream of a message is published at home, and whether this is its first copy; `None`: not at all.
-    fn published_as<N: Effects>(
-        &mut self,
-        router: usize,
-        message: &Arrived,
-        net: &mut N,
-    ) -> Option<(u32, bool)> {
-        let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
-        let (life, now) = (account.incarnation, account.crossing);
+    /// As what a message is published at home, if it is the first copy of it.
+    fn published_as<N: Effects>(&mut self, router: usize, message: &Arrived, net: &mut N) -> Brought {
+        let account = self.routers.get(router).and_then(|there| there.end.endpoint.stream(message.stream));
+        let Some(now) = account.map(|account| account.crossing) else { return Brought::Nothing };
+        let life = message.life;
         let place = (router, message.stream);
         let known = self.inward.streams.get(&place).filter(|coming| coming.incarnation == life);
         if known.is_none() {
             self.meet_foreign(router, message);
         }
-        let key = self.inward.streams.get(&place)?.key.as_ref()?;
+        let key = self.inward.streams.get(&place).and_then(|coming| coming.key.as_ref());
+        let Some(key) = key else { return Brought::Nothing };
         match self.inward.published.get(key) {
             Some(known) if known.incarnation == life => {
-                let (publication, is_first) = (known.publication, !known.came.has(message.seq));
+                let publication = known.publication;
+                let is_first = !known.came.has(message.seq) || Mutant::TakeEveryCopy.is_on();
                 if known.way_from(router) != Some(now) {
                     let key = key.clone();
                     self.follow_way_in(router, message.stream, &key, net);
                 }
-                Some((publication, is_first))
+                if is_first { Brought::First(publication) } else { Brought::Again }
             }
-            Some(known) if known.past == Some(life) => None,
-            _ => {
-                self.publish_foreign(router, message, key.clone(), net).map(|publication| (publication, true))
+            other => {
+                let came = self.inward.ended.get(key, life);
+                // A quicker router has brought it, and the end of its life, or the next one.
+                if came.is_some_and(|came| other.is_some() || came.has(message.seq)) {
+                    return Brought::Again;
+                }
+                let (came, key) = (came.cloned().unwrap_or_default(), key.clone());
+                let publication = self.publish_foreign(router, message, (key, came), net);
+                publication.map_or(Brought::Nothing, Brought::First)
             }
         }
     }
@@ -207,7 +262,7 @@ impl<R: UplinkReporter> Uplink<R> {
     fn meet_foreign(&mut self, router: usize, message: &Arrived) {
         let Some(there) = self.routers.get(router) else { return };
         let Some(account) = there.end.endpoint.stream(message.stream) else { return };
-        let incarnation = account.incarnation;
+        let incarnation = message.life;
         let parts = account.topic.split_once('/').filter(|(site, _)| *site != self.settings.site);
         let key = match parts {
             // Nothing but a site can be below its name, or the router lets others speak for it.
@@ -275,21 +330,20 @@ impl<R: UplinkReporter> Uplink<R> {
         &mut self,
         router: usize,
         message: &Arrived,
-        key: (Box<str>, Box<str>),
+        (key, came): ((Box<str>, Box<str>), Window),
         net: &mut N,
     ) -> Option<u32> {
-        let former = self.inward.published.remove(&key);
-        let past = former.as_ref().map(|former| former.incarnation);
-        if let Some(before) = former {
+        if let Some(before) = self.inward.published.remove(&key) {
             self.give_room_back(&before.share, net);
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(before.publication, out));
+            self.inward.ended.note(key.clone(), before);
         }
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
         let (terms, age) = (*account.contract, account.crossing.age);
         let ways = vec![(router, account.crossing)];
         let crossing = self.crossing_in(&ways, &terms, &key.0);
         let account = self.routers.get(router)?.end.endpoint.stream(message.stream)?;
-        let incarnation = account.incarnation;
+        let incarnation = message.life;
         let contract = Contract { link: contract::LinkClass::EDGE, ..*account.contract };
         let origin = account.origin.to_owned();
         let (topic, publisher) = (&*key.0, &*key.1);
@@ -306,8 +360,7 @@ impl<R: UplinkReporter> Uplink<R> {
         match self.with_end(Which::Home, net, |home, out| home.endpoint.carry(&carried, out))? {
             Ok(publication) => {
                 let share = self.room.receive(&terms, age);
-                let came = Window::default();
-                let published = Published { incarnation, past, publication, ways, came, share };
+                let published = Published { incarnation, publication, terms, ways, came, share };
                 self.inward.published.insert(key, published);
                 self.look_at_room(net);
                 Some(publication)
@@ -328,24 +381,38 @@ impl<R: UplinkReporter> Uplink<R> {
         }
     }
 
+    /// A router has begun anew: of what others bring too it may say nothing any more, also not that it has ended.
+    pub(super) fn forget_ways_from(&mut self, router: usize) {
+        let others = |known: &Published| known.ways.iter().any(|(other, _)| *other != router);
+        let (streams, published) = (&mut self.inward.streams, &mut self.inward.published);
+        streams.retain(|(from, _), coming| {
+            let known = coming.key.as_ref().and_then(|key| published.get_mut(key));
+            let stays = *from != router || known.as_ref().is_none_or(|known| !others(known));
+            if !stays {
+                known.into_iter().for_each(|known| known.forget_way_from(router));
+            }
+            stays
+        });
+    }
+
     /// A stream has ended at a router.
     pub(super) fn end_inward<N: Effects>(&mut self, router: usize, stream: u32, net: &mut N) {
         let Some(Coming { key: Some(key), .. }) = self.inward.streams.remove(&(router, stream)) else {
             return;
         };
-        // Another router may carry it now.
-        let others = self.inward.streams.iter().find(|(_, coming)| coming.key.as_ref() == Some(&key));
-        if let Some(((other, stream), _)) = others {
-            let account = self.routers.get(*other).and_then(|other| other.end.endpoint.stream(*stream));
-            let terms = account.map(|account| *account.contract);
-            if let Some(published) = self.inward.published.get_mut(&key) {
-                published.forget_way_from(router);
+        // Another router may carry it. One that is away says nothing of what has ended meanwhile.
+        let reached = |router: usize| self.routers.get(router).is_some_and(|router| router.reached);
+        if let Some(published) = self.inward.published.get_mut(&key) {
+            published.forget_way_from(router);
+            if published.ways.iter().any(|(other, _)| reached(*other)) {
+                let terms = published.terms;
+                return self.tell_ways_in(&key, &terms, net);
             }
-            return terms.into_iter().for_each(|terms| self.tell_ways_in(&key, &terms, net));
         }
         if let Some(published) = self.inward.published.remove(&key) {
             self.give_room_back(&published.share, net);
             self.with_end(Which::Home, net, |home, out| home.endpoint.withdraw(published.publication, out));
+            self.inward.ended.note(key.clone(), published);
         }
         if self.is_troubled(Which::Home, &key.0) && !self.inward.is_any_of(&key.0) {
             self.forget_troubles(Which::Home, &key.0);

@@ -1,90 +1,125 @@
 //! What has come from home before it is known where it goes.
 //!
 //! The problem: an uplink that begins to carry reaches its routers one after the other, and is given what has waited at home when the first of
-//! them has said what is wanted. What another one carries would go nowhere, and be lost. The idea: until every router has said what is wanted,
-//! and the coordination service knows the site, a message that goes nowhere waits here, and home still has it to confirm. A router that is not
-//! reached is waited for as long as it takes until its topics have moved.
+//! them has said what is wanted. What another one carries would go nowhere, and be lost. The idea: from then on, and for as long as it takes until
+//! topics of a router that is not reached have moved, a message that goes nowhere waits here, and home has it as one that is not confirmed.
 //!
-//! Invariant: messages of a stream leave in the order in which they came.
+//! Invariant: what comes of a stream, its end included, is done in the order in which it came.
 
 use super::ends::Arrived;
-use super::routers::Router;
 use super::{Uplink, UplinkReporter, Which};
 use contract::path::REASSIGNED_WITHIN;
-use contract::{Mutant, Time};
-use std::collections::VecDeque;
+use contract::{Mutant, Span, Time};
+use endpoint::Confirmation;
+use std::collections::{BTreeMap, VecDeque};
 use wire::Effects;
 
-/// Messages, and bytes of their payloads, that may wait. Of what is above the oldest are given up.
+/// Messages, and bytes of their payloads, that may wait. Of a stream for which there is no room the oldest is given up.
 const WAITING_MAX: usize = 65_536;
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// Since when ways are opened, and what waits for that.
+/// What has come of a stream: a message, or its end.
+type Waiting = Option<(Arrived, Vec<u8>)>;
+
+/// Until when ways are opened, and what waits for that.
 #[derive(Default)]
 pub(super) struct Opening {
-    /// Until then a message that goes nowhere may wait.
+    /// Until then a message that goes nowhere waits.
     pub(super) until: Option<Time>,
-    waiting: VecDeque<(Arrived, Vec<u8>)>,
+    /// By the number of the stream at home.
+    waiting: BTreeMap<u32, VecDeque<Waiting>>,
+    messages: usize,
     bytes: usize,
 }
 
 impl Opening {
-    /// The uplink has begun to carry.
+    /// What leaves begins to come.
     pub(super) fn begin(&mut self, now: Time) {
         self.until = (!Mutant::DropUnrouted.is_on()).then(|| now + REASSIGNED_WITHIN);
     }
 
-    /// Whether anything of a stream waits.
+    /// Whether anything of a stream waits, so that what follows has to wait behind it.
     pub(super) fn holds(&self, stream: u32) -> bool {
-        self.waiting.iter().any(|(message, _)| message.stream == stream)
+        self.waiting.contains_key(&stream)
     }
 
-    fn push(&mut self, message: Arrived, payload: &[u8]) {
-        self.bytes += payload.len();
-        self.waiting.push_back((message, payload.to_vec()));
+    /// A message that waits has come again: that is what is to be confirmed. Returns whether it waits.
+    pub(super) fn confirm_by(&mut self, stream: u32, confirmation: Confirmation) -> bool {
+        let waiting = self.waiting.get_mut(&stream).into_iter().flatten().flatten();
+        let mut known = waiting.map(|(message, _)| message).filter(|known| known.seq == confirmation.seq());
+        let known = known.next();
+        let waits = known.is_some();
+        known.into_iter().for_each(|known| known.confirmation = Some(confirmation));
+        waits
     }
 
-    /// A stream has ended at home, and its number may mean another one.
-    pub(super) fn forget(&mut self, stream: u32) {
-        self.waiting.retain(|(message, _)| message.stream != stream);
-        self.bytes = self.waiting.iter().map(|(_, payload)| payload.len()).sum();
+    /// The clock has been set.
+    pub(super) fn step(&mut self, by: Span) {
+        let waiting = self.waiting.values_mut().flatten().flatten();
+        waiting.for_each(|(message, _)| message.created = message.created.moved(by));
     }
 
-    /// The oldest of those for which there is no room.
-    fn pop_surplus(&mut self) -> Option<Arrived> {
-        if self.waiting.len() <= WAITING_MAX && self.bytes <= WAITING_BYTES_MAX {
-            return None;
+    /// A stream of which something waits has ended at home.
+    pub(super) fn end(&mut self, stream: u32) {
+        self.waiting.entry(stream).or_default().push_back(None);
+    }
+
+    /// Keeps a message. Returns one of its stream for which there is no room: the oldest, or this one.
+    fn push(&mut self, message: Arrived, payload: Vec<u8>) -> Option<Arrived> {
+        let is_full = self.messages >= WAITING_MAX || self.bytes + payload.len() > WAITING_BYTES_MAX;
+        let mut given_up = None;
+        if is_full {
+            let queue = self.waiting.get_mut(&message.stream);
+            let oldest = queue.and_then(|queue| {
+                let place = queue.iter().position(Option::is_some)?;
+                queue.remove(place).flatten()
+            });
+            let Some((oldest, kept)) = oldest else { return Some(message) };
+            self.forget(&kept);
+            given_up = Some(oldest);
         }
-        let (oldest, payload) = self.waiting.pop_front()?;
-        self.bytes -= payload.len();
-        Some(oldest)
+        (self.messages, self.bytes) = (self.messages + 1, self.bytes + payload.len());
+        self.waiting.entry(message.stream).or_default().push_back(Some((message, payload)));
+        given_up
+    }
+
+    /// A message does not wait any more.
+    fn forget(&mut self, payload: &[u8]) {
+        (self.messages, self.bytes) = (self.messages - 1, self.bytes - payload.len());
     }
 }
 
 impl<R: UplinkReporter> Uplink<R> {
-    /// Whether every router has said what is wanted, and the coordination service, if there is one, knows the site.
-    fn ways_are_open(&self) -> bool {
-        let has_told = |router: &Router| router.is_vacant() || router.wishes.is_complete();
-        let holds = self.coordinator.as_ref().is_none_or(super::Coordinator::holds);
-        holds && self.routers.iter().all(has_told)
-    }
-
-    /// A message that may leave goes nowhere: it waits, if that may yet change.
+    /// A message that may leave goes nowhere: it waits, while that may yet change.
     pub(super) fn keep_unrouted<N: Effects>(&mut self, message: &Arrived, payload: &[u8], net: &mut N) {
-        if self.opening.until.is_none() || self.ways_are_open() {
-            return self.confirm_now(Which::Tap, message.confirmation, net);
-        }
-        self.opening.push(message.clone(), payload);
-        while let Some(oldest) = self.opening.pop_surplus() {
-            self.confirm_now(Which::Tap, oldest.confirmation, net);
+        let given_up = match self.opening.until {
+            Some(_) => self.opening.push(message.clone(), payload.to_vec()),
+            None => Some(message.clone()),
+        };
+        if let Some(message) = given_up {
+            self.confirm_now(Which::Tap, message.confirmation, net);
         }
     }
 
     /// Something is known of where topics go: what has waited for that goes on, or waits again.
     pub(super) fn pass_what_waited<N: Effects>(&mut self, net: &mut N) {
-        self.opening.bytes = 0;
-        for (message, payload) in std::mem::take(&mut self.opening.waiting) {
-            self.pass_out(&message, &payload, net);
+        for (stream, mut queue) in std::mem::take(&mut self.opening.waiting) {
+            while let Some(next) = queue.pop_front() {
+                let Some((message, payload)) = next else {
+                    self.end_outward(stream, net);
+                    continue;
+                };
+                let paths = self.paths_of(&message, net);
+                if paths.is_none() && self.opening.until.is_some() {
+                    queue.push_front(Some((message, payload)));
+                    break;
+                }
+                self.opening.forget(&payload);
+                self.hand_out(&message, &payload, paths.unwrap_or_default(), net);
+            }
+            if !queue.is_empty() {
+                self.opening.waiting.insert(stream, queue);
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! What leaves the site.
 //!
 //! A stream goes by one router, or by two where its topic says so. Both are then given every message, and whoever receives takes the first copy:
-//! where one of them dies, nothing has to be noticed, moved or sent again. A message is confirmed at home when the first of them has it: until the
-//! other has it too, one fault cannot lose it.
+//! where one of them dies, nothing has to be noticed, moved or sent again. At home a message is confirmed when the router has it by which it would go
+//! alone; while that is away or begins anew, the other one.
 
 use super::ends::Arrived;
 use super::room::Share;
@@ -74,9 +74,9 @@ impl Paths {
 }
 
 impl Outward {
-    /// The routers to which a stream goes.
-    pub(super) fn routers_of(&self, stream: u32) -> impl Iterator<Item = usize> {
-        self.streams.get(&stream).into_iter().flat_map(|sending| sending.paths().iter()).map(|path| path.0)
+    /// By which routers a stream goes.
+    pub(super) fn paths_of(&self, stream: u32) -> Paths {
+        self.streams.get(&stream).map(Sending::paths).unwrap_or_default()
     }
 
     fn paths_at(&self, router: usize) -> impl Iterator<Item = (&Sending, u32)> {
@@ -136,29 +136,30 @@ impl<R: UplinkReporter> Uplink<R> {
     fn router_for(&self, topic: &str, class: TrafficClass, now: Option<usize>) -> Option<usize> {
         let way = self.way_of(class);
         let name = format!("{}/{topic}", self.settings.site);
-        let wants = |router: &Router| match router.anew_until {
-            Some(_) => router.wishes.mean_surely(&name),
-            None => router.wishes.mean(&name),
-        };
-        let carries = |router: &&Router| router.reached && wants(router);
-        let best = match &self.coordinator {
+        let serves = |router: &Router| router.serves(&name);
+        let carries = |router: &Router| router.carries(&name);
+        let place = |place: usize, fits: &dyn Fn(&Router) -> bool| self.routers.get(place).is_some_and(fits);
+        let best = |fits: &dyn Fn(&Router) -> bool| match &self.coordinator {
             None => {
                 // Not all who want it may be at one that has just been reached; where it goes by another, that is waited for.
-                let goes = now.is_some_and(|now| self.routers.get(now).as_ref().is_some_and(carries));
+                let goes = now.is_some_and(|now| place(now, fits));
                 let has_settled = |(place, router): &(usize, &Router)| {
                     !goes || Some(*place) == now || router.settles_until.is_none()
                 };
                 let ways = self.routers.iter().enumerate().filter(|(place, _)| class_at(*place) == way);
-                let settled = ways.filter(has_settled).map(|(_, router)| router);
-                let reached = settled.filter(carries);
-                let best = federation::carrier(&name, reached.map(|router| router.name.as_str()));
+                let settled =
+                    ways.filter(has_settled).map(|(_, router)| router).filter(|router| fits(router));
+                let best = federation::carrier(&name, settled.map(|router| router.name.as_str()));
                 best.and_then(|best| self.place_called(best, way))
             }
             Some(coordinator) => {
-                let routers = coordinator.routers_of(topic).filter_map(|name| self.place_called(name, way));
-                routers.into_iter().find(|place| self.routers.get(*place).as_ref().is_some_and(carries))
+                let mut routers =
+                    coordinator.routers_of(topic).filter_map(|name| self.place_called(name, way));
+                routers.find(|router| place(*router, fits))
             }
         };
+        // Where somebody is not there whichever router is asked, it goes as if all were.
+        let best = best(&serves).or_else(|| best(&carries));
         let waits = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
         best.or(now.filter(waits))
     }
@@ -178,7 +179,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 std::mem::swap(&mut sending.there, &mut sending.second);
             }
             sending.there = self.move_path(*stream, sending, sending.there, next, net);
-            let next = self.second_for(sending, next);
+            let next = self.second_for(sending, sending.there.map(|(router, _)| router));
             sending.second = self.move_path(*stream, sending, sending.second, next, net);
         }
         // What nobody wants any more begins anew when somebody does.
@@ -200,8 +201,11 @@ impl<R: UplinkReporter> Uplink<R> {
         let way = self.way_of(sending.class);
         let name = format!("{}/{}", self.settings.site, sending.topic);
         let now = sending.second.map(|(router, _)| router).filter(|now| Some(*now) != first);
+        let refuses = |place: usize| self.refused.contains_key(&(Which::Router(place), name.as_str().into()));
         let wants = |place: &usize| self.routers.get(*place).is_some_and(|router| router.wishes.mean(&name));
-        let carries = |place: &usize| wants(place) && self.routers.get(*place).is_some_and(|r| r.reached);
+        let carries = |place: &usize| {
+            self.routers.get(*place).is_some_and(|router| router.serves(&name)) && !refuses(*place)
+        };
         now.filter(carries).or_else(|| {
             let others = (0..self.routers.len()).filter(|place| class_at(*place) == way);
             let others = others.filter(|place| Some(*place) != first && carries(place));
@@ -230,8 +234,9 @@ impl<R: UplinkReporter> Uplink<R> {
             let kept = kept.map(|(router, publication)| self.kept(router, publication)).unwrap_or_default();
             let first = kept.first().map(|(seq, ..)| *seq);
             let first = first.or_else(|| self.tap.endpoint.stream(stream).map(|s| s.tally.next_seq()));
+            let whose = (stream, sending.incarnation);
             let publication =
-                first.and_then(|first| self.open(stream, next, first, sending.share.narrow, net));
+                first.and_then(|first| self.open(whose, next, first, sending.share.narrow, net));
             opened = publication.map(|publication| (next, publication));
             if let Some((router, publication)) = opened {
                 self.with_end(Which::Router(router), net, |end, out| {
@@ -312,7 +317,7 @@ impl<R: UplinkReporter> Uplink<R> {
     /// Asks a router to carry a stream of this site, from this number on.
     fn open<N: Effects>(
         &mut self,
-        stream: u32,
+        (stream, incarnation): (u32, u64),
         router: usize,
         first_seq: u64,
         narrow: Option<Narrow>,
@@ -331,7 +336,7 @@ impl<R: UplinkReporter> Uplink<R> {
             topic: &topic,
             publisher: &publisher,
             origin: &site.clone(),
-            incarnation: account.incarnation,
+            incarnation,
             first_seq,
             contract,
             retain: contract.retain.max(self.settings.retain),
@@ -352,11 +357,20 @@ impl<R: UplinkReporter> Uplink<R> {
         if !self.carries {
             return;
         }
+        let waits = self.opening.holds(message.stream);
+        match if waits { None } else { self.paths_of(message, net) } {
+            Some(paths) => self.hand_out(message, payload, paths, net),
+            None => self.keep_unrouted(message, payload, net),
+        }
+    }
+
+    /// By which routers a message goes, none where it may not leave; `None`: it may, and goes nowhere as yet.
+    pub(super) fn paths_of<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Option<Paths> {
         let known = self.outward.streams.get(&message.stream);
         let known = known.map(|sending| (sending.incarnation, sending.before, sending.paths()));
-        let account = self.tap.endpoint.stream(message.stream);
-        let paths = match known.zip(account.map(|account| (account.incarnation, account.crossing))) {
-            Some(((known, before, paths), (life, now))) if known == life => {
+        let now = self.tap.endpoint.stream(message.stream).map(|account| account.crossing);
+        let paths = match known.zip(now) {
+            Some(((life, before, paths), now)) if life == message.life => {
                 if before != now {
                     self.follow_way_out(message.stream, net);
                 }
@@ -364,21 +378,39 @@ impl<R: UplinkReporter> Uplink<R> {
             }
             _ => self.meet(message, net),
         };
-        if paths.first.is_none() {
-            return match self.outward.streams.contains_key(&message.stream) {
-                true => self.confirm_now(Which::Tap, message.confirmation, net),
-                false => self.keep_unrouted(message, payload, net),
-            };
-        }
+        let is_known = paths.first.is_some() || self.outward.streams.contains_key(&message.stream);
+        is_known.then_some(paths)
+    }
+
+    /// Gives a message to routers.
+    pub(super) fn hand_out<N: Effects>(
+        &mut self,
+        message: &Arrived,
+        payload: &[u8],
+        paths: Paths,
+        net: &mut N,
+    ) {
+        let Some(voter) = self.voter(paths) else {
+            return self.confirm_now(Which::Tap, message.confirmation, net);
+        };
         let paths = paths.iter().map(|(router, publication)| (Which::Router(router), publication));
-        self.hand_over(message, payload, Which::Tap, paths, net);
+        self.hand_over(message, payload, (Which::Tap, voter), paths, net);
+    }
+
+    /// The router of these that has to have a message before it is confirmed at home: the first one that is reached and knows who wants what.
+    pub(super) fn voter(&self, paths: Paths) -> Option<Which> {
+        let knows = |place: &usize| {
+            self.routers.get(*place).is_some_and(|router| router.reached && router.anew_until.is_none())
+        };
+        let routers = || paths.iter().map(|(router, _)| router);
+        routers().find(knows).or(routers().next()).map(Which::Router)
     }
 
     /// The first message of a stream, or of a life of it.
     fn meet<N: Effects>(&mut self, message: &Arrived, net: &mut N) -> Paths {
         self.end_outward(message.stream, net);
         let Some(account) = self.tap.endpoint.stream(message.stream) else { return Paths::default() };
-        let (topic, incarnation) = (Box::<str>::from(account.topic), account.incarnation);
+        let (topic, incarnation) = (Box::<str>::from(account.topic), message.life);
         let before = account.crossing;
         let own = account.origin.is_empty() || Mutant::CarryOn.is_on();
         let leaves = own && may_cross(&topic, &self.settings.share);
@@ -391,11 +423,13 @@ impl<R: UplinkReporter> Uplink<R> {
             self.look_for_room(stream, &mut sending);
             let router = self.router_for(&sending.topic, sending.class, None);
             let narrow = sending.share.narrow;
-            sending.there =
-                router.and_then(|router| Some((router, self.open(stream, router, seq, narrow, net)?)));
+            sending.there = router.and_then(|router| {
+                Some((router, self.open((stream, incarnation), router, seq, narrow, net)?))
+            });
             let second = self.second_for(&sending, sending.there.map(|(router, _)| router));
-            sending.second =
-                second.and_then(|router| Some((router, self.open(stream, router, seq, narrow, net)?)));
+            sending.second = second.and_then(|router| {
+                Some((router, self.open((stream, incarnation), router, seq, narrow, net)?))
+            });
         }
         let paths = sending.paths();
         if paths.first.is_some() || !leaves {

@@ -97,6 +97,20 @@ impl Router {
         }
     }
 
+    /// Whether it is reached, and somebody wants a topic there who surely is there.
+    pub(super) fn carries(&self, topic: &str) -> bool {
+        let wanted = match self.anew_until {
+            Some(_) => self.wishes.mean_surely(topic),
+            None => self.wishes.mean(topic),
+        };
+        self.reached && wanted
+    }
+
+    /// The same, and all who want it are there.
+    pub(super) fn serves(&self, topic: &str) -> bool {
+        self.carries(topic) && (!self.wishes.is_absent(topic) || Mutant::TrustAbsent.is_on())
+    }
+
     pub(super) fn is_vacant(&self) -> bool {
         self.brokers == 0
     }
@@ -179,6 +193,8 @@ impl<R: UplinkReporter> Uplink<R> {
                 router.anew_until = (!knows).then(|| now + REASSIGNED_WITHIN);
                 if knows {
                     self.release_all(index, net);
+                } else {
+                    self.forget_ways_from(index);
                 }
                 let Some(router) = self.routers.get_mut(index) else { return };
                 if !std::mem::replace(&mut router.reached, true) {
@@ -194,6 +210,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.reporter.report(&UplinkNews::Unreached { router: &router.name, bulk, why: "" });
                 self.hold_all(index, net);
                 self.move_streams(net);
+                self.await_elsewhere(index);
             }
         }
     }

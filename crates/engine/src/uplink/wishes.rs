@@ -14,6 +14,8 @@ pub(crate) struct Wishes {
     ways: Filters<Vec<Span>>,
     /// Those that have been told since it was last asked.
     told: Filters<Vec<()>>,
+    /// Those of which somebody who wants it is not there at the moment.
+    absent: Filters<Vec<()>>,
     /// Whether everything has been told since then.
     complete: bool,
 }
@@ -34,6 +36,15 @@ impl Wishes {
         self.told = Filters::default();
     }
 
+    fn is_absent_filter(&self, filter: &str) -> bool {
+        self.absent.get(filter).is_some_and(|absent| !absent.is_empty())
+    }
+
+    /// Whether somebody who wants a topic is not there at the moment.
+    pub(super) fn is_absent(&self, topic: &str) -> bool {
+        self.absent.find(topic, &mut |_, _| true)
+    }
+
     fn is_told(&self, filter: &str) -> bool {
         self.told.get(filter).is_some_and(|told| !told.is_empty())
     }
@@ -50,6 +61,7 @@ impl Wishes {
         self.filters.remove(filter);
         self.ways.change(filter, Vec::clear);
         self.told.change(filter, Vec::clear);
+        self.absent.change(filter, Vec::clear);
     }
 
     /// Whether one that has been told since it was last asked means a topic.
@@ -74,12 +86,19 @@ impl Wishes {
         if filter.parse::<TopicFilter>().is_err() || is_full {
             return false;
         }
+        let was_absent = self.is_absent_filter(filter);
+        let is_absent = way.is_forever();
+        if is_absent != was_absent {
+            self.absent.change(filter, |absent| *absent = vec![(); usize::from(is_absent)]);
+        }
+        // How long the way is, is not said of who is not there.
+        let way = if is_absent { known.unwrap_or(Span::ZERO) } else { way };
         // What was told before it was asked again does not count.
         let longest = known.filter(|_| self.is_told(filter)).map_or(way, |before| way.max(before));
         self.filters.insert(filter.into());
         self.ways.change(filter, |ways| *ways = vec![longest]);
         self.told.change(filter, |told| *told = vec![()]);
-        known != Some(longest)
+        known != Some(longest) || is_absent != was_absent
     }
 
     /// All of them, and the way to the last who wants each.
@@ -147,5 +166,18 @@ mod tests {
         wishes.ask();
         assert!(wishes.hear("a/#", Some(Span(3)), true));
         assert_eq!(wishes.way_of("a/1"), Span(3));
+    }
+
+    #[test]
+    fn who_is_not_there_is_told_by_a_way_without_end() {
+        let mut wishes = Wishes::default();
+        wishes.hear("a/#", Some(Span(7)), false);
+        assert!(wishes.hear("a/#", Some(Span::FOREVER), false));
+        assert!(wishes.mean("a/1") && wishes.is_absent("a/1") && wishes.way_of("a/1") == Span(7));
+        assert!(!wishes.hear("a/#", Some(Span::FOREVER), false));
+        assert!(wishes.hear("a/#", Some(Span(7)), false) && !wishes.is_absent("a/1"));
+        wishes.hear("b", Some(Span::FOREVER), false);
+        assert!(wishes.mean("b") && wishes.is_absent("b") && wishes.way_of("b") == Span::ZERO);
+        assert!(wishes.hear("b", None, false) && !wishes.is_absent("b"));
     }
 }

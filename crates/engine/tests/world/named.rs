@@ -1,7 +1,7 @@
 //! Two sites and two routers that a service names. What the one site publishes the other wants.
 
-use super::World;
 use super::coordination::TIME_OUT;
+use super::{Who, World};
 use contract::{Contract, Span};
 use std::collections::BTreeSet;
 
@@ -137,24 +137,63 @@ pub fn fail_over_beside_far_routers(named: bool) -> Result<(), String> {
     sites.check()
 }
 
-/// Every topic goes by both of two routers, of which one dies for good, and then the other one, which has been joined again by the first. Nobody
-/// retains anything.
-pub fn lose_each_of_two_routers() -> Result<(), String> {
+/// Every topic goes by both of two routers, of which one is much further away.
+fn by_two_routers() -> Sites {
     let mut world = World::of_pairs(4, |_| {}, None);
     for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
         world.add_site(site, pair, &ROUTERS, |told| told.twice = vec![("plant/#".parse().unwrap(), true)]);
     }
-    let mut sites = Sites::of(world);
-    sites.publish_for(Span::secs(2));
-    let calm = sites.published * TOPICS as u64;
-    let views = [0, 1].map(|uplink| sites.world.uplinks[2 * SOUTH + uplink].view());
-    let came = views.iter().flat_map(|view| &view.routers).map(|router| router.inward.1);
-    let (first, again) = came.fold((0, 0), |(f, a), came| (f + came.messages, a + came.repeated));
-    if (first, again) != (calm, calm) {
-        return Err(format!("{first} came first and {again} again, of {calm}"));
+    world.ways = ROUTERS.into_iter().zip([Span::millis(1), Span::millis(20)]).collect();
+    Sites::of(world)
+}
+
+impl Sites {
+    /// What routers have brought to the receiving site first, and again.
+    fn came(&self) -> (u64, u64) {
+        let views = [0, 1].map(|uplink| self.world.uplinks[2 * SOUTH + uplink].view());
+        let came = views.iter().flat_map(|view| &view.routers).map(|router| router.inward.1);
+        came.fold((0, 0), |(first, again), came| (first + came.messages, again + came.repeated))
     }
+}
+
+/// The site that receives is cut off from one router after the other, and nobody is told. What is retained covers the time in which that is noticed.
+pub fn cut_off_the_receiver() -> Result<(), String> {
+    let mut world = World::of_pairs(4, |_| {}, None);
+    for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+        world.add_site(site, pair, &ROUTERS, |told| told.retain = 40);
+    }
+    let mut sites = Sites::of(world);
+    sites.publish_for(Span::secs(1));
+    for router in ROUTERS {
+        let cut = |sites: &mut Sites, cut: bool| {
+            for (uplink, broker) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                sites.world.cut_uplink(2 * SOUTH + uplink, 2 * router + broker, cut);
+            }
+        };
+        cut(&mut sites, true);
+        sites.publish_for(Span::secs(2));
+        let carries = sites.routers(NORTH).into_iter().find(|(name, _)| *name == format!("r{router}"));
+        if carries.is_some_and(|(_, streams)| streams > 0) {
+            return Err(format!("streams still go by r{router}"));
+        }
+        sites.publish_for(Span::secs(3));
+        cut(&mut sites, false);
+        sites.publish_for(Span::secs(4));
+    }
+    let half = sites.routers(NORTH).iter().all(|(_, streams)| *streams > 0);
+    if half { sites.check() } else { Err(format!("streams have not come back: {:?}", sites.routers(NORTH))) }
+}
+
+/// Each of two routers hangs for a while, and dies then, and comes back.
+pub fn lose_each_of_two_routers() -> Result<(), String> {
+    let mut sites = by_two_routers();
+    sites.publish_for(Span::secs(2));
     for router in ROUTERS {
         let hosts = [2 * router, 2 * router + 1];
+        hosts.into_iter().for_each(|broker| sites.world.pause(Who::Broker(broker)));
+        sites.publish_for(Span::secs(3));
+        hosts.into_iter().for_each(|broker| sites.world.resume(Who::Broker(broker)));
+        sites.publish_for(Span::secs(4));
         hosts.into_iter().for_each(|broker| sites.world.kill(broker));
         sites.publish_for(Span::secs(3));
         hosts.into_iter().for_each(|broker| sites.world.start(broker));
@@ -163,6 +202,37 @@ pub fn lose_each_of_two_routers() -> Result<(), String> {
     let latest = sites.world.seen(sites.subscriber).messages.iter().map(|message| message.2).max();
     if latest > Some(Span::millis(60)) {
         return Err(format!("a message came {latest:?} after it was published"));
+    }
+    sites.check()
+}
+
+/// Publishers that say one thing and end, and such that begin new lives, while the slower router still brings what was before.
+pub fn live_shortly() -> Result<(), String> {
+    let mut sites = by_two_routers();
+    sites.publish_for(Span::millis(500));
+    let (before, mut published) = (sites.came().0, 0);
+    for life in 0..30 {
+        let once = sites.world.add_client_at(NORTH, &format!("once{life}"), 7);
+        let again = sites.world.add_client_at(NORTH, "again", 7 + life);
+        sites.world.run_for(Span::millis(5));
+        for client in [once, again] {
+            let topic = if client == once { format!("plant/once/{life}") } else { "plant/again".to_owned() };
+            let publication = sites.world.advertise(client, &topic, contract());
+            sites.world.run_for(Span::millis(2));
+            (0..3).for_each(|_| _ = sites.world.publish(client, publication, b"1").unwrap());
+            published += 3;
+            if client == once {
+                sites.world.withdraw(client, publication);
+            }
+        }
+        sites.world.run_for(Span::millis(life as i64 % 7 * 10));
+    }
+    sites.world.run_for(Span::secs(1));
+    let seen = sites.world.seen(sites.subscriber).messages.iter();
+    let came = seen.filter(|message| message.0.contains("once") || message.0.contains("again")).count();
+    let first = sites.came().0 - before;
+    if (came, first) != (published, published as u64) {
+        return Err(format!("{first} were published at home, and {came} came, of {published}"));
     }
     sites.check()
 }
