@@ -100,6 +100,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_topic_has_beside_its_contract_needs_a_restart() {
+        let topic = |more: &str| {
+            load(
+                "changes",
+                &format!(
+                    "[brokers.a]\nclients = \"127.0.0.1:7571\"\nstart_as = \"primary\"\n[site]\nname = \"n\"\njournal = \"/tmp/j\"\n[routers.r1]\naddress = \"r:1\"\n[routers.r2]\naddress = \"r:2\"\n[[topic]]\nfilter = \"a/#\"\nperiod = \"1s\"\n{more}"
+                ),
+            )
+        };
+        let mut running = Running::new(&topic(""));
+        let changes = shown(&running.take(&topic("paths = 2\nkeep = \"72h\"\n")));
+        assert_eq!(
+            changes,
+            [
+                "topic.keep a/#: new: 259200s, rank 3 (needs a restart)",
+                "topic.paths a/#: new: 2 (needs a restart)"
+            ]
+        );
+    }
+
+    #[test]
     fn changes_are_listed_with_what_becomes_of_them() {
         let before = load("changes", "[log]\nlevel = \"info\"\n[detection]\npoll = \"5ms\"\n");
         let after = load(

@@ -142,6 +142,16 @@ pub struct TopicFamily {
     pub paths: u8,
 }
 
+/// What a family of topics has beside its contract, which is read when a broker starts: key and value.
+fn beyond_contract(family: &TopicFamily) -> impl Iterator<Item = (String, String)> {
+    let filter = &family.rule.filter;
+    let limit = family.keep_bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+    let keep = format!("{}, rank {}{limit}", family.keep, family.keep_rank);
+    let keep = (family.keep > Span::ZERO).then(|| (format!("topic.keep {filter}"), keep));
+    let paths = (family.paths > 1).then(|| (format!("topic.paths {filter}"), family.paths.to_string()));
+    keep.into_iter().chain(paths)
+}
+
 /// What a broker says of itself, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogConfig {
@@ -698,7 +708,10 @@ impl Understanding {
         }
         let rule = TopicRule { gap, ..TopicRule::new(filter, contract) };
         let paths = row.get(&topic::PATHS);
-        Some(TopicFamily { rule, streams, subscribers, keep, keep_bytes, keep_rank, paths })
+        let family = TopicFamily { rule, streams, subscribers, keep, keep_bytes, keep_rank, paths };
+        let origin = self.origin(place);
+        self.effective.extend(beyond_contract(&family).map(|(key, value)| (key, value, origin.clone())));
+        Some(family)
     }
 
     /// How long the data thread may keep others waiting, or leave messages waiting.

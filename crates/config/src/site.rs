@@ -278,20 +278,25 @@ impl Understanding {
     fn check_paths(&mut self, config: &Config) {
         let Some(topic) = config.topics.iter().find(|topic| topic.paths > 1) else { return };
         let filter = &topic.rule.filter;
-        let site = config.site.as_ref();
+        // Where nothing leaves it means nothing.
+        let Some(site) = &config.site else { return };
         let (source, why, remedy) = if config.coordination.is_some() {
             let source = self.place_of(&keys::COORDINATION_SERVERS);
             (
                 source,
                 "a coordination service gives each topic one",
-                "list the routers instead, in [routers.*]",
+                "list the routers instead, in [routers.*], or leave paths out",
             )
-        } else if site.is_none_or(|site| site.routers.len() < 2) {
-            let remedy = "give site.name and a second router, [routers.r2] address = \"host:7571\"";
+        } else if site.routers.len() < 2 {
+            let remedy = "give a second router, [routers.r2] address = \"host:7571\"; or leave paths out, if nothing of it is published here";
             (self.place_of(&keys::SITE_NAME), "this site has no two", remedy)
-        } else if site.is_some_and(|site| site.thin.is_some()) {
+        } else if site.thin.is_some() {
             let source = self.place_of(&keys::UPLINK_BANDWIDTH);
-            (source, "the link to routers is thin", "leave uplink.bandwidth out, or paths")
+            (
+                source,
+                "the link to routers is thin",
+                "leave paths out, or uplink.bandwidth: only the site that publishes needs paths",
+            )
         } else {
             return;
         };

@@ -320,6 +320,8 @@ pub struct UplinkView {
     pub unpromised: Vec<(Option<String>, String, String)>,
     /// Filters that are wanted on the other side, and could not be subscribed.
     pub unwished: Vec<(Option<String>, String, String)>,
+    /// Topics that are to go by two routers, and go by one.
+    pub by_one_router: Vec<String>,
     /// How coordination is, where a service does that.
     pub coordination: Option<CoordinationView>,
     /// How the link to routers is used, where it is thin.
@@ -467,6 +469,7 @@ impl<R: UplinkReporter> Uplink<R> {
         let all = |known: &BTreeMap<(Which, Box<str>), Box<str>>| {
             known.iter().map(|((end, topic), why)| told((*end, topic, why))).collect()
         };
+        let reached = |place: usize| self.routers.get(place).is_some_and(|router| router.reached);
         UplinkView {
             site: self.settings.site.clone(),
             carries: self.carries,
@@ -475,6 +478,7 @@ impl<R: UplinkReporter> Uplink<R> {
             refused: all(&self.refused),
             unpromised: self.unpromised.iter().chain(self.come_unpromised()).map(told).collect(),
             unwished: all(&self.unwished),
+            by_one_router: self.outward.by_one_router(reached).into_iter().map(str::to_owned).collect(),
             coordination: self.coordinator.as_ref().map(Coordinator::view),
             link: self.room.view(),
         }

@@ -19,6 +19,9 @@ pub struct SiteReport {
     pub unpromised: Vec<RefusedStream>,
     /// Filters that are wanted on the other side, and could not be subscribed.
     pub unwished: Vec<UnwishedFilter>,
+    /// Topics that are to go by two routers at once, and go by one.
+    #[serde(default)]
+    pub by_one_router: Vec<String>,
     /// How coordination is, where a service names the routers.
     pub coordination: Option<CoordinationReport>,
     /// How the link to routers is used by what is promised, where its bandwidth is stated.

@@ -328,6 +328,7 @@ mod tests {
             refused: Vec::new(),
             unpromised: Vec::new(),
             unwished: Vec::new(),
+            by_one_router: Vec::new(),
             coordination: None,
             link: Some(LinkReport {
                 bandwidth: 125_000,

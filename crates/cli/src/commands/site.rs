@@ -240,7 +240,10 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
     let rows: Vec<Row> = config.brokers.iter().map(ask).collect();
     let carrying = rows.iter().filter_map(|row| row.report.as_ref()).find(|report| report.carries);
     let whole = carrying.is_some_and(|report| {
-        let kept = report.refused.is_empty() && report.unpromised.is_empty() && report.unwished.is_empty();
+        let kept = report.refused.is_empty()
+            && report.unpromised.is_empty()
+            && report.unwished.is_empty()
+            && report.by_one_router.is_empty();
         let kept = kept && report.coordination.as_ref().is_none_or(|of| of.holds && of.trouble.is_empty());
         kept && report.routers.iter().all(|router| router.reached && !is_far(router))
     });
@@ -388,6 +391,10 @@ fn troubles(report: &SiteReport) -> Result<(), Trouble> {
         for RefusedStream { router, topic, why } in streams {
             line(&format!("{} {topic} by {}: {why}", coloured(said, colour), there(router)))?;
         }
+    }
+    if !report.by_one_router.is_empty() {
+        let topics = report.by_one_router.join(", ");
+        line(&format!("{} {topics}", coloured("by one router only, and not by two (paths = 2):", YELLOW)))?;
     }
     for UnwishedFilter { router, filter, why } in &report.unwished {
         line(&format!("{} {filter} at {}: {why}", coloured("not subscribed:", RED), there(router)))?;

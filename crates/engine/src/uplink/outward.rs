@@ -11,7 +11,7 @@ use super::ways::Next;
 use super::{Router, Uplink, UplinkReporter, Which, may_cross, within};
 use contract::{Contract, Crossing, LinkClass, Mutant, Narrow, Span, TopicFilter, TrafficClass};
 use endpoint::Carried;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
 
 /// What leaves: where each stream goes.
@@ -93,6 +93,15 @@ impl Outward {
 
     fn is_any_of(&self, topic: &str, router: usize) -> bool {
         self.paths_at(router).any(|(sending, _)| *sending.topic == *topic)
+    }
+
+    /// Topics that are to go by two routers of these that are reached, and do not.
+    pub(super) fn by_one_router(&self, reached: impl Fn(usize) -> bool) -> BTreeSet<&str> {
+        let one = |sending: &&Sending| {
+            let paths = sending.paths().iter().filter(|(router, _)| reached(*router)).count();
+            sending.twice && sending.leaves && paths < 2
+        };
+        self.streams.values().filter(one).map(|sending| &*sending.topic).collect()
     }
 
     /// Streams that go to a router.

@@ -80,6 +80,7 @@ fn report_of(view: UplinkView) -> SiteReport {
         refused: view.refused.into_iter().map(refused).collect(),
         unpromised: view.unpromised.into_iter().map(refused).collect(),
         unwished: view.unwished.into_iter().map(unwished).collect(),
+        by_one_router: view.by_one_router,
         coordination: view.coordination.map(coordination),
         link: view.link.map(link_report),
         keeper: None,

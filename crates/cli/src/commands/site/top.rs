@@ -264,6 +264,7 @@ mod tests {
             refused: Vec::new(),
             unpromised: Vec::new(),
             unwished: Vec::new(),
+            by_one_router: Vec::new(),
             coordination: None,
             link: None,
             keeper: Some(keeper),
