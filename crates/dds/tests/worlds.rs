@@ -116,6 +116,10 @@ struct World {
     restarts: u64,
     /// The first of what is sent again never comes.
     keeps_back: bool,
+    /// What is sent again comes one after the other, each so long after the one before.
+    crawls: Span,
+    /// When the last of it comes.
+    crawled: Time,
     /// Somebody publishes what is not true.
     forges: bool,
     /// The first messages that were sent.
@@ -150,6 +154,8 @@ impl World {
             stamps: 0,
             restarts: 0,
             keeps_back: false,
+            crawls: Span::ZERO,
+            crawled: now,
             forges: false,
             said: Vec::new(),
         }
@@ -242,7 +248,11 @@ impl World {
                 self.sent += 1;
                 // A stream keeps its order but for what a failover sends again.
                 let late = if self.chance.f64() < self.late { self.chance.i64(1..400) } else { 0 };
-                let due = self.now + Span::millis(30 + late);
+                let mut due = self.now + Span::millis(30 + late);
+                if self.crawls > Span::ZERO && dds::Carried::decode(message).is_some_and(|it| it.again > 0) {
+                    self.crawled = self.crawled.max(due) + self.crawls;
+                    due = self.crawled;
+                }
                 if self.said.len() < 100 {
                     self.said.push((to, topic.to_owned(), message.to_vec()));
                 }
@@ -500,6 +510,20 @@ fn a_stand_in_goes_on_without_what_was_written_before() {
         world.run(Span::secs(1));
         assert_eq!(world.domains[1].stand_ins[&writer].last(), Some(&21), "{reliability:?}");
     }
+}
+
+/// It comes over a slow link, and takes longer than nothing would be waited for.
+#[test]
+fn what_was_written_before_is_waited_for_while_more_of_it_comes() {
+    let mut world = World::new(9, 2, 0.0);
+    let writer = world.writer(0, "Square", durable(History::KeepAll));
+    let _ = world.reader(1, "Square", durable(History::KeepAll));
+    world.run(Span::secs(3));
+    (0..400).for_each(|_| world.write(0, writer, 1));
+    world.crawls = Span::millis(200);
+    world.restart(1);
+    world.run(Span::secs(95));
+    assert_eq!(world.domains[1].stand_ins[&writer], (0..400).collect::<Vec<_>>());
 }
 
 #[test]

@@ -19,7 +19,7 @@ const HELD_BYTES_MAX: usize = 2 * HISTORY_BYTES_MAX;
 const INSTANCES_MAX: usize = 65_536;
 /// How often what a writer has written is asked for again.
 const RECALL_AGAIN: Span = Span::millis(300);
-/// How long to wait for it before going on without: as long as 16 MiB take on a link of some 2 Mbit/s.
+/// How long to wait for more of it before going on without.
 const RECALL_AT_MOST: Span = Span::secs(60);
 /// How long, after another bridge has begun to send a writer's samples, those that are not newer than what was written are left out.
 const SWITCH: Span = Span::secs(10);
@@ -44,6 +44,7 @@ pub(super) struct StandIn {
 /// What a writer has written before is waited for.
 #[derive(Debug)]
 struct Recall {
+    /// Since when nothing has come that had not come before.
     since: Time,
     /// When it was last asked for, or some of it came.
     asked: Option<Time>,
@@ -227,7 +228,13 @@ impl Bridge {
             known.next = seq.saturating_add(1);
             self.write(now, writer, sample, age);
         } else {
+            let held = known.held.samples.len();
             known.held.put(seq, Waiting { sample, age, again, came: now });
+            if let Some(recall) = known.recall.as_mut().filter(|_| again > 0)
+                && known.held.samples.len() > held
+            {
+                recall.since = now;
+            }
             if known.held.is_full() {
                 known.recall = None;
                 self.skip(now, writer);
