@@ -8,6 +8,7 @@ mod publication;
 mod settings;
 mod subscription;
 mod tally;
+mod window;
 mod witness;
 
 pub use carrying::Carried;
@@ -16,3 +17,4 @@ pub use publication::{AdvertiseError, PublicationState, PublishError};
 pub use settings::{BROKERS_MAX, Credentials, Limits, Settings};
 pub use subscription::{Confirmation, Delivery, StreamAccount};
 pub use tally::Tally;
+pub use window::Window;

@@ -4,11 +4,9 @@
 //! is no loss. The idea: a window of the latest numbers, one bit each. A gap is noticed when a later number comes, and
 //! judged when its time is over or the window moves past it; what is then still missing is lost.
 
+use crate::window::{WINDOW, Window};
 use contract::{Mutant, Span, Time};
 
-/// Numbers that are told apart. A duplicate or a late message older than this is dropped.
-const WINDOW: u64 = 1024;
-const WORDS: usize = (WINDOW / 64) as usize;
 /// Gaps that may wait to be judged, each in its own time; above it, two that were noticed at nearly the same time wait together.
 const GAPS_MAX: usize = 16;
 
@@ -32,9 +30,7 @@ struct Gap {
 /// The account of one stream.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// The number after the highest that has come.
-    next: u64,
-    seen: [u64; WORDS],
+    window: Window,
     gaps: Vec<Gap>,
     received: u64,
     duplicates: u64,
@@ -54,8 +50,7 @@ pub struct Tally {
 #[derive(Clone, Debug)]
 struct Life {
     incarnation: u64,
-    next: u64,
-    seen: [u64; WORDS],
+    window: Window,
 }
 
 impl Tally {
@@ -64,8 +59,7 @@ impl Tally {
         // Numbers before the first expected one are not ours to miss. Should one come all the same, it is new: the stream's
         // first messages may be on their way from one broker when the other is the first to name it.
         Tally {
-            next,
-            seen: [0; WORDS],
+            window: Window::new(next),
             gaps: Vec::new(),
             received: 0,
             duplicates: 0,
@@ -115,7 +109,7 @@ impl Tally {
 
     /// The number after the highest that has come.
     pub fn next_seq(&self) -> u64 {
-        self.next
+        self.window.next
     }
 
     /// Takes note of a number. Every gap not filled within `settle` is a loss.
@@ -127,20 +121,20 @@ impl Tally {
             // No stream gets so far, and the number after it would not exist.
             return Arrival::Duplicate;
         }
-        if seq >= self.next {
+        if seq >= self.window.next {
             self.advance(now, seq);
             self.resumes = false;
             self.received += 1;
             return Arrival::Fresh { reordered: false };
         }
-        if seq.saturating_add(WINDOW) < self.next || self.has(seq) {
+        if self.window.has(seq) {
             self.duplicates += 1;
             if Mutant::HandOverTwice.is_on() {
                 return Arrival::Fresh { reordered: true };
             }
             return Arrival::Duplicate;
         }
-        self.mark(seq);
+        self.window.mark(seq);
         self.received += 1;
         Arrival::Fresh { reordered: true }
     }
@@ -157,11 +151,11 @@ impl Tally {
     /// lives it is known what has come, since the one before may come again: where the broker that reigned has died, another may know
     /// only that.
     pub(crate) fn begin_anew(&mut self, from: u64, incarnation: u64, next: u64) {
-        let begins = Life { incarnation, next, seen: [0; WORDS] };
+        let begins = Life { incarnation, window: Window::new(next) };
         let before = self.before.take().map(|before| *before);
         let life = before.filter(|before| before.incarnation == incarnation).unwrap_or(begins);
-        self.before = Some(Box::new(Life { incarnation: from, next: self.next, seen: self.seen }));
-        (self.next, self.seen) = (life.next, life.seen);
+        let window = std::mem::replace(&mut self.window, life.window);
+        self.before = Some(Box::new(Life { incarnation: from, window }));
     }
 
     /// Judges all gaps: the stream has ended.
@@ -174,9 +168,9 @@ impl Tally {
     /// The publisher says that it has sent all numbers below `sent`: what did not come at the end is lost as well.
     pub fn finish(&mut self, sent: u64) {
         self.close();
-        if sent > self.next && self.gapless {
-            self.count(sent - self.next);
-            self.next = sent;
+        if sent > self.window.next && self.gapless {
+            self.count(sent - self.window.next);
+            self.window.next = sent;
         }
     }
 
@@ -184,31 +178,33 @@ impl Tally {
         let oldest_kept = (seq + 1).saturating_sub(WINDOW);
         while let Some(gap) = self.gaps.first().copied().filter(|gap| gap.from < oldest_kept) {
             // A run that the window moves past is judged as a whole, and what has come ends it.
-            let end = (oldest_kept.min(gap.to)..gap.to).find(|seq| self.has(*seq)).unwrap_or(gap.to);
+            let end =
+                (oldest_kept.min(gap.to)..gap.to).find(|seq| self.window.is_marked(*seq)).unwrap_or(gap.to);
             self.lose(Gap { to: end, ..gap });
             match self.gaps.first_mut().filter(|_| end < gap.to) {
                 Some(rest) => rest.from = end,
                 None => drop(self.gaps.remove(0)),
             }
         }
-        if seq > self.next && (!self.gapless || self.resumes) {
-            (self.next.max(oldest_kept)..seq).for_each(|unused| self.unmark(unused));
-        } else if seq > self.next {
-            let gap = Gap { from: self.next, to: seq, noticed: now };
-            if seq - self.next >= WINDOW {
+        let next = self.window.next;
+        if seq > next && (!self.gapless || self.resumes) {
+            (next.max(oldest_kept)..seq).for_each(|unused| self.window.unmark(unused));
+        } else if seq > next {
+            let gap = Gap { from: next, to: seq, noticed: now };
+            if seq - next >= WINDOW {
                 // Longer than the window: nothing of it could be told from a duplicate any more.
-                self.count(seq - self.next);
-                self.seen = [u64::MAX; WORDS];
+                self.count(seq - next);
+                self.window.mark_all();
             } else {
                 if self.gaps.len() == GAPS_MAX {
                     self.join_gaps();
                 }
-                (gap.from..gap.to).for_each(|missing| self.unmark(missing));
+                (gap.from..gap.to).for_each(|missing| self.window.unmark(missing));
                 self.gaps.push(gap);
             }
         }
-        self.mark(seq);
-        self.next = seq + 1;
+        self.window.mark(seq);
+        self.window.next = seq + 1;
     }
 
     /// Makes one of the two neighbours that were noticed with the least time between them. Judging one early would count as
@@ -225,7 +221,7 @@ impl Tally {
     fn lose(&mut self, gap: Gap) {
         let mut run = 0;
         for seq in gap.from..gap.to {
-            if self.has(seq) {
+            if self.window.is_marked(seq) {
                 self.count(run);
                 run = 0;
             } else {
@@ -243,22 +239,6 @@ impl Tally {
         self.longest_run = self.longest_run.max(run);
         self.untold = [self.untold[0].saturating_add(run), self.untold[1].max(run)];
     }
-
-    fn has(&self, seq: u64) -> bool {
-        self.seen[place(seq)] >> (seq % 64) & 1 == 1
-    }
-
-    fn mark(&mut self, seq: u64) {
-        self.seen[place(seq)] |= 1 << (seq % 64);
-    }
-
-    fn unmark(&mut self, seq: u64) {
-        self.seen[place(seq)] &= !(1 << (seq % 64));
-    }
-}
-
-fn place(seq: u64) -> usize {
-    (seq % WINDOW / 64) as usize
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod router;
 mod site;
 mod survey;
 mod tree;
-mod window;
 mod wishes;
 
 pub use coordination::{Lasting, Node, Operation, Refusal, Reply, Request, Session, Stat, Ticket};
@@ -29,4 +28,3 @@ pub use router::{Carried, Router, RouterNews, RouterSettings};
 pub use site::{Keep, Route, Site, SiteNews, SiteSettings, TooManyTopics};
 pub use survey::{Survey, SurveyedRouter, SurveyedTopic};
 pub use tree::{Side, drain_path, escape, unescape};
-pub use window::Window;

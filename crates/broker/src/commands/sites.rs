@@ -14,7 +14,7 @@
 
 use crate::broker::Broker;
 use crate::commands::register::Publisher;
-use crate::commands::tasks::{TEST_UNITS, Task};
+use crate::commands::tasks::{LINKS_PER_UNIT, TEST_UNITS, Task};
 use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
 use crate::store::links::Party;
@@ -123,6 +123,10 @@ impl Broker {
         let topics = topics.then_some(0);
         let telling = Telling { link: from, topics, session: 0, after: None, after_others: None };
         self.begin(now, Task::Tell(telling), out);
+        // The last word counts: who is away is told after all that is wanted.
+        let away = self.flow.store.sessions.iter().filter(|(_, session)| session.away);
+        let away: Vec<SessionId> = away.map(|(session, _)| session).collect();
+        away.into_iter().for_each(|session| self.begin(now, Task::TellAway { session, after: None }, out));
     }
 
     /// Tells a link further filters. Returns how many units that took, and whether it was all.
@@ -161,8 +165,8 @@ impl Broker {
             let from = telling.after.as_ref().map_or(Unbounded, Excluded);
             let next = session.and_then(|session| session.filters.range((from, Unbounded)).next());
             match next {
-                Some((filter, _)) => {
-                    tell(link, filter.as_str(), self.way_of_others(filter, &state.name, None), out);
+                Some((filter, wanted)) => {
+                    tell(link, filter.as_str(), Some(self.way_behind(&wanted.needs)), out);
                     telling.after = Some(filter.clone());
                 }
                 None => (telling.session, telling.after) = (telling.session + 1, None),
@@ -272,7 +276,8 @@ impl Broker {
                     tell(*link, filter.as_str(), way, out);
                 }
             }
-            used += 1 + self.interest.links.len();
+            let subscribing = self.flow.store.sessions.of_filter(filter.as_str()).count();
+            used += 1 + self.interest.links.len() * (1 + subscribing / LINKS_PER_UNIT);
             *after = Some(filter.clone());
         }
         (used, false)

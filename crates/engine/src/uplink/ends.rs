@@ -35,8 +35,8 @@ pub(super) struct Awaited {
     /// Where it came from.
     pub(super) from: Which,
     pub(super) confirmation: Confirmation,
-    /// A router that has been given it too.
-    pub(super) also: Option<usize>,
+    /// Another one that has been given it too.
+    pub(super) also: Option<Which>,
 }
 
 impl End {

@@ -16,27 +16,20 @@ use wire::Effects;
 const AWAITED_MAX: usize = 65_536;
 
 impl<R: UplinkReporter> Uplink<R> {
-    /// Gives a message to ends under a publication at each, and confirms it where it came from when the `voter` has it, or another one if that does not
-    /// take it; at once where it goes nowhere. Returns whether it goes anywhere.
+    /// Gives a message to ends under a publication at each, and confirms it where it came from when the first that takes it has it; at once where none
+    /// does. Returns whether it goes anywhere.
     pub(super) fn hand_over<N: Effects>(
         &mut self,
         message: &Arrived,
         payload: &[u8],
-        (from, voter): (Which, Which),
+        from: Which,
         to: impl Iterator<Item = (Which, u32)>,
         net: &mut N,
     ) -> bool {
         let (mut counts, mut also) = (None, None);
         for (to, publication) in to {
-            if !self.give(message, payload, (from, to, publication), net) {
-                continue;
-            }
-            if to == voter {
-                also = counts.replace(to);
-            } else if counts.is_none() {
-                counts = Some(to);
-            } else {
-                also = Some(to);
+            if self.give(message, payload, (from, to, publication), net) {
+                *(if counts.is_none() { &mut counts } else { &mut also }) = Some(to);
             }
         }
         match counts {
@@ -93,10 +86,6 @@ impl<R: UplinkReporter> Uplink<R> {
         }
         let (Some(confirmation), Some(end)) = (confirmation, self.end(to)) else { return };
         let sign = end.endpoint.next_sign();
-        let also = also.and_then(|also| match also {
-            Which::Router(router) => Some(router),
-            Which::Home | Which::Tap => None,
-        });
         end.awaited.push_back(Awaited { sign, from, confirmation, also });
         if end.awaited.len() > AWAITED_MAX
             && let Some(oldest) = end.awaited.pop_front()
@@ -106,16 +95,22 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// A router is away: what another one has been given too is confirmed when that has it.
-    pub(super) fn await_elsewhere(&mut self, router: usize) {
+    pub(super) fn await_elsewhere<N: Effects>(&mut self, router: usize, net: &mut N) {
         let Some(gone) = self.routers.get_mut(router) else { return };
+        let awaited = std::mem::take(&mut gone.end.awaited);
+        let is_reached = |also: &Which| match also {
+            Which::Router(other) => self.routers.get(*other).is_some_and(|other| other.reached),
+            Which::Home | Which::Tap => false,
+        };
         let (moves, stays): (Vec<Awaited>, Vec<Awaited>) =
-            std::mem::take(&mut gone.end.awaited).into_iter().partition(|awaited| awaited.also.is_some());
-        gone.end.awaited = stays.into();
-        for awaited in moves {
-            let other = awaited.also.and_then(|other| self.routers.get_mut(other));
-            let Some(other) = other.filter(|other| other.reached) else { continue };
-            let sign = other.end.endpoint.next_sign();
-            other.end.awaited.push_back(Awaited { sign, also: None, ..awaited });
+            awaited.into_iter().partition(|awaited| awaited.also.as_ref().is_some_and(is_reached));
+        if let Some(gone) = self.routers.get_mut(router) {
+            gone.end.awaited = stays.into();
+        }
+        for Awaited { from, confirmation, also, .. } in moves {
+            if let Some(also) = also {
+                self.confirm_when_had(also, from, (Some(confirmation), None), net);
+            }
         }
     }
 
@@ -151,7 +146,10 @@ impl<R: UplinkReporter> Uplink<R> {
     ) {
         let to = match from {
             Which::Tap if self.opening.confirm_by(stream, confirmation) => return,
-            Which::Tap => self.voter(self.outward.paths_of(stream)),
+            Which::Tap => {
+                let paths = self.in_order(self.outward.paths_of(stream));
+                paths.iter().next().map(|(router, _)| Which::Router(router))
+            }
             Which::Router(router) => self.inward.is_published(router, stream).then_some(Which::Home),
             Which::Home => None,
         };

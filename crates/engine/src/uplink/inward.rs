@@ -9,8 +9,7 @@ use super::room::Share;
 use super::ways::Next;
 use super::{Uplink, UplinkReporter, Which, may_cross, within};
 use contract::{Contract, Crossing, Mutant, Span, Time, TopicFilter};
-use endpoint::Carried;
-use federation::Window;
+use endpoint::{Carried, Window};
 use std::collections::BTreeMap;
 use wire::Effects;
 
@@ -216,7 +215,7 @@ impl<R: UplinkReporter> Uplink<R> {
             Brought::Nothing => return self.confirm_now(from, message.confirmation, net),
         };
         let home = std::iter::once((Which::Home, publication));
-        if self.hand_over(message, payload, (from, Which::Home), home, net)
+        if self.hand_over(message, payload, from, home, net)
             && let Some(published) = self.inward.published_by(router, message.stream)
         {
             published.came.take(message.seq);

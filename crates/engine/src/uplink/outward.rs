@@ -152,14 +152,10 @@ impl<R: UplinkReporter> Uplink<R> {
             None => {
                 // Not all who want it may be at one that has just been reached; where it goes by another, that is waited for.
                 let goes = now.is_some_and(|now| place(now, fits));
-                let has_settled = |(place, router): &(usize, &Router)| {
-                    !goes || Some(*place) == now || router.settles_until.is_none()
+                let has_settled = |place: usize, router: &Router| {
+                    !goes || Some(place) == now || router.settles_until.is_none()
                 };
-                let ways = self.routers.iter().enumerate().filter(|(place, _)| class_at(*place) == way);
-                let settled =
-                    ways.filter(has_settled).map(|(_, router)| router).filter(|router| fits(router));
-                let best = federation::carrier(&name, settled.map(|router| router.name.as_str()));
-                best.and_then(|best| self.place_called(best, way))
+                self.best_listed(&name, way, |place, router| has_settled(place, router) && fits(router))
             }
             Some(coordinator) => {
                 let mut routers =
@@ -171,6 +167,19 @@ impl<R: UplinkReporter> Uplink<R> {
         let best = best(&serves).or_else(|| best(&carries));
         let waits = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
         best.or(now.filter(waits))
+    }
+
+    /// Of the listed routers that fit, the one for a topic, by its name there.
+    fn best_listed(
+        &self,
+        name: &str,
+        way: TrafficClass,
+        fits: impl Fn(usize, &Router) -> bool,
+    ) -> Option<usize> {
+        let ways = self.routers.iter().enumerate().filter(|(place, _)| class_at(*place) == way);
+        let fitting = ways.filter(|(place, router)| fits(*place, router));
+        let best = federation::carrier(name, fitting.map(|(_, router)| router.name.as_str()));
+        best.and_then(|best| self.place_called(best, way))
     }
 
     /// Streams go where they are wanted now.
@@ -211,17 +220,16 @@ impl<R: UplinkReporter> Uplink<R> {
         let name = format!("{}/{}", self.settings.site, sending.topic);
         let now = sending.second.map(|(router, _)| router).filter(|now| Some(*now) != first);
         let refuses = |place: usize| self.refused.contains_key(&(Which::Router(place), name.as_str().into()));
-        let wants = |place: &usize| self.routers.get(*place).is_some_and(|router| router.wishes.mean(&name));
-        let carries = |place: &usize| {
-            self.routers.get(*place).is_some_and(|router| router.serves(&name)) && !refuses(*place)
+        let carries = |place: usize, router: &Router| router.serves(&name) && !refuses(place);
+        let is_at = |place: &usize, fits: &dyn Fn(usize, &Router) -> bool| {
+            self.routers.get(*place).is_some_and(|router| fits(*place, router))
         };
-        now.filter(carries).or_else(|| {
-            let others = (0..self.routers.len()).filter(|place| class_at(*place) == way);
-            let others = others.filter(|place| Some(*place) != first && carries(place));
-            let names = others.filter_map(|place| Some(self.routers.get(place)?.name.as_str()));
-            let best = federation::carrier(&name, names);
-            best.and_then(|best| self.place_called(best, way)).or(now.filter(wants))
-        })
+        now.filter(|now| is_at(now, &carries))
+            .or_else(|| {
+                let other = |place, router: &Router| Some(place) != first && carries(place, router);
+                self.best_listed(&name, way, other)
+            })
+            .or_else(|| now.filter(|now| is_at(now, &|_, router| router.wishes.mean(&name))))
     }
 
     /// A path of a stream goes by another router from now on, or by none. Returns the path then.
@@ -234,7 +242,7 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) -> Option<Path> {
         if before.map(|(router, _)| router) == next {
-            self.tell_way_out(stream, sending, before, net);
+            before.into_iter().for_each(|path| self.tell_way_out(stream, sending, path, net));
             return before;
         }
         let mut opened = None;
@@ -274,10 +282,9 @@ impl<R: UplinkReporter> Uplink<R> {
         &mut self,
         stream: u32,
         sending: &mut Sending,
-        path: Option<Path>,
+        (router, publication): Path,
         net: &mut N,
     ) {
-        let Some((router, publication)) = path else { return };
         let Some(account) = self.tap.endpoint.stream(stream) else { return };
         let topic = format!("{}/{}", self.settings.site, account.topic);
         let (terms, before) = (*account.contract, account.crossing);
@@ -293,7 +300,7 @@ impl<R: UplinkReporter> Uplink<R> {
         if let Some(mut sending) = self.outward.streams.remove(&stream) {
             self.look_for_room(stream, &mut sending);
             for path in sending.paths().iter() {
-                self.tell_way_out(stream, &mut sending, Some(path), net);
+                self.tell_way_out(stream, &mut sending, path, net);
             }
             // It may have to go by the other connection.
             self.wants_anew.at_home |= sending.share.narrow.is_some();
@@ -399,20 +406,20 @@ impl<R: UplinkReporter> Uplink<R> {
         paths: Paths,
         net: &mut N,
     ) {
-        let Some(voter) = self.voter(paths) else {
-            return self.confirm_now(Which::Tap, message.confirmation, net);
-        };
+        let paths = self.in_order(paths);
         let paths = paths.iter().map(|(router, publication)| (Which::Router(router), publication));
-        self.hand_over(message, payload, (Which::Tap, voter), paths, net);
+        self.hand_over(message, payload, Which::Tap, paths, net);
     }
 
-    /// The router of these that has to have a message before it is confirmed at home: the first one that is reached and knows who wants what.
-    pub(super) fn voter(&self, paths: Paths) -> Option<Which> {
-        let knows = |place: &usize| {
-            self.routers.get(*place).is_some_and(|router| router.reached && router.anew_until.is_none())
+    /// These paths, before the other one that whose router has to have a message before it is confirmed at home: the ordinary one, if that is reached
+    /// and knows who wants what.
+    pub(super) fn in_order(&self, Paths { first, second }: Paths) -> Paths {
+        let knows = |path: Option<Path>| {
+            let router = path.and_then(|(place, _)| self.routers.get(place));
+            router.is_some_and(|router| router.reached && router.anew_until.is_none())
         };
-        let routers = || paths.iter().map(|(router, _)| router);
-        routers().find(knows).or(routers().next()).map(Which::Router)
+        let swaps = second.is_some() && !knows(first) && knows(second);
+        if swaps { Paths { first: second, second: first } } else { Paths { first, second } }
     }
 
     /// The first message of a stream, or of a life of it.

@@ -210,7 +210,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 self.reporter.report(&UplinkNews::Unreached { router: &router.name, bulk, why: "" });
                 self.hold_all(index, net);
                 self.move_streams(net);
-                self.await_elsewhere(index);
+                self.await_elsewhere(index, net);
             }
         }
     }
