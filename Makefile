@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 WASM_TARGET := wasm32-unknown-unknown
 
-.PHONY: help demo demo-kv demo-sites test test-dds tools sim lint bare instructions bench bench-peers bench-flink fmt fuzz fuzz-check
+.PHONY: help demo demo-kv demo-sites zookeeper test test-dds tools sim lint bare instructions bench bench-peers bench-flink fmt fuzz fuzz-check
 
 ## Kill a broker under load and see what is lost. DATA=file.csv replays a recording of your own beside the workload.
 demo:
@@ -23,10 +23,19 @@ demo-kv:
 	$(CARGO) build --release --bin verge
 	$(TARGET)/release/verge kv demo $(DEMO_FLAGS)
 
-## Join two sites by a router, kill each primary, cut the sites off from each other, and see what is lost.
-demo-sites:
+## Join three sites by two routers, kill a primary at each of two and a router, cut a link, move a site, and see what is lost. DATA=file.csv plays a recording.
+demo-sites: zookeeper
 	$(CARGO) build --release --bin verge
-	$(TARGET)/release/verge site demo $(DEMO_FLAGS)
+	$(TARGET)/release/verge site demo $(if $(DATA),--data $(DATA)) $$(test -e $(ZOOKEEPER)/whole && echo --zookeeper $(ZOOKEEPER)) $(DEMO_FLAGS)
+
+# The jars of ZooKeeper, which Java runs and Maven fetches, where both are there. Tests fetch the same.
+ZOOKEEPER := $(TARGET)/zookeeper/jars
+
+zookeeper:
+	@test -e $(ZOOKEEPER)/whole || { command -v java >/dev/null && command -v mvn >/dev/null \
+		&& timeout 300 mvn -q -B -f crates/coordination/tests/service/pom.xml dependency:copy-dependencies -DoutputDirectory=$(abspath $(ZOOKEEPER)) \
+		&& touch $(ZOOKEEPER)/whole; } \
+		|| echo "no jars of ZooKeeper (apt-get install default-jre-headless maven): sites have a list of the routers instead"
 
 ## All tests. The first run fetches and builds what they need.
 test: tools

@@ -12,6 +12,8 @@ PAIR_MS = 50
 ALONE_MS = 1000
 # Beside the links, for what brokers and uplinks take; and the delay of a link in the middle.
 PATH_MS, MIDDLE_MS = 10, 125
+# Round trips to the service, and what is beside them.
+TRIPS, BESIDE_MS = 8, 100
 # Of an idle site's bytes: what uplinks and routers say to each other whatever is published differs by so much.
 IDLE_MOST = 0.1
 
@@ -49,6 +51,7 @@ def judge(document):
     disturbed = [is_disturbed(document) or is_disturbed(report) for report in hops]
     above = lambda key: [(row(report, True)[key] - report["echo"][key]) / 1e3 for report in hops]
     wide = 2 * document["settings"]["delay_ms"]
+    found = [ms for report in of(document, "discovery") for key in ("new_ms", "known_ms") for ms in report[key]]
     lacks = lambda reports, *keys: [sum(report[key] for key in keys) for report in reports]
     idle = [report["rows"][0]["bytes_per_second"] for report in local]
     at_home = [next(row for row in report["rows"][1:] if row["crossing"] == 0)["bytes_per_second"] for report in local]
@@ -67,6 +70,8 @@ def judge(document):
         exact("nothing missing, nothing twice, then", lacks(alone, "missing", "twice"), lambda count: count == 0),
         exact("a router gives all topics away, and nothing is missing or twice",
               [report["missing"] + report["twice"] + (not report["drained"]) for report in drain], lambda count: count == 0),
+        bound(f"from when a topic has a publisher and a subscriber to the first message: {TRIPS} round trips to the service and {BESIDE_MS} ms at most", found,
+              lambda ms: ms <= TRIPS * wide + BESIDE_MS, 0, "ms"),
         exact(f"by two paths at once: in the median the delay of the better one, and {PATH_MS} ms at most", [report["p50_us"] / 1e3 - best(report) for report in both],
               lambda ms: ms <= PATH_MS, 1, "ms beside"),
         exact("all eight cases beat, in the 99th percentile, one path of two links with 125 ms and 1 % lost each", [report["p99_us"] / 1e3 - ms for ms in slow for report in cases],

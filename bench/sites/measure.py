@@ -1,7 +1,7 @@
 """Two sites and routers, as real processes: what two hops cost, what leaves a site and what it takes of the wire, how long nothing comes when a
 router dies, and what a drain and a cut cost; beside leaf nodes of NATS and routers of Zenoh. `hops` is on this host alone; the others are on
 network namespaces with a link of their own each, 40 ms from one to another (rooms/wire.py; they need root). Routers that a service names (`alone`,
-`drain`) need Java, and the jars of ZooKeeper that `cargo test -p verge-coordination` fetches. ROUNDS is how often each is done (3; a cut, which takes
+`drain`, `discovery`) need Java, and the jars of ZooKeeper that `cargo test -p verge-coordination` fetches. ROUNDS is how often each is done (3; a cut, which takes
 long, once). VERGE, PEERS, NATS and ZENOH are the programs; what is missing is left out. `--quick`: once, and shorter. `--only PART` (several times:
 several) does only these, and keeps the others as they were."""
 
@@ -19,13 +19,13 @@ from bench.rooms.noise import undisturbed
 from bench.rooms.options import QUICK
 from bench.rooms.processes import scheduled, said
 from bench.sites.scene import NORTH, ROUTER, SOUTH, URGENT, Scene, account, now_ns, processor_seconds, stop, wait
-from bench.sites.systems import LOAD, NATS, SESSION_SECONDS, Nats, NatsKept, Verge, VergeOnPaths, Zenoh, can_be_coordinated, others
+from bench.sites.systems import LOAD, MQTT, NATS, SESSION_SECONDS, Nats, NatsKept, Verge, VergeOnPaths, Zenoh, can_be_coordinated, others
 
 ABOUT = "two sites and routers: hops, deaths of routers, drains, cuts; beside NATS and Zenoh"
 PROGRAMS = ["verge", "verge-bench-peers", "verge-bench-awake"]
 CODE = (*BROKER, "crates/backlog", "crates/federation", "crates/journal")
 VARIABLES = ("ROUNDS",)
-PARTS = ["hops", "local", "wire", "pair", "alone", "router", "drain", "cut", "paths"]
+PARTS = ["hops", "local", "wire", "pair", "alone", "router", "drain", "discovery", "cut", "paths"]
 SWITCHES, SEVERAL = (), {"only": PARTS}
 OTHERS = UNTHROTTLED = False
 
@@ -37,10 +37,11 @@ CUT_SECONDS = 10 if QUICK else 60
 OVER_SECONDS = 15 if QUICK else 30
 # Links of the table of paths: milliseconds, and the part of frames that is lost.
 SHORT, LONG = (30, 0.0), (250, 0.01)
+DISCOVERED = 3 if QUICK else 20
 DRAINED_TOPICS = 100 if QUICK else 1000
 SETTLE_SECONDS = 3
 # Of these one round has many, or takes long.
-ONCE = ("local", "wire", "pair", "cut", "paths")
+ONCE = ("local", "wire", "pair", "discovery", "cut", "paths")
 
 
 @contextlib.contextmanager
@@ -165,6 +166,37 @@ def drain():
         _, counts = ended(publisher, receiver)
         return [{"system": "verge", "topics": topics, "period_ms": period, "drained": done.returncode == 0, "said": (done.stdout + done.stderr)[-300:],
                  "seconds": took, "silence_ms": [silence]} | counts]
+
+
+def discovery():
+    """How long it takes from when a topic has both a publisher and a subscriber to the first message: one that nobody has met, and one that has its router."""
+    if not can_be_coordinated():
+        return []
+    with scene() as here:
+        system = Verge(here, coordinated=True, mqtt=True)
+
+        def begin(place, act, *words):
+            child = here.start(place, ["bench/sites/mqtt.py", act, here.address(place, MQTT), *words], "mqtt.log", URGENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            return child, told(child)["began_ns"]
+
+        new, known = [], []
+        for number in range(DISCOVERED):
+            topic = f"discovered/{number}"
+            subscriber, _ = begin(SOUTH, "subscribe", topic)
+            time.sleep(1)
+            publisher, published = begin(NORTH, "publish", topic, "5")
+            new.append((told(subscriber)["came_ns"] - published) / 1e6)
+            # Until nobody wants it elsewhere.
+            time.sleep(SETTLE_SECONDS)
+            subscriber, asked = begin(SOUTH, "subscribe", topic)
+            known.append((told(subscriber)["came_ns"] - asked) / 1e6)
+            publisher.stdin.close()
+        return [{"system": "verge", "new_ms": new, "known_ms": known}]
+
+
+def told(child):
+    line = child.stdout.readline()
+    return json.loads(line) if line else sys.exit("a client has ended")
 
 
 def cut():

@@ -14,7 +14,7 @@ NATS = os.environ.get("NATS", "/usr/sbin/nats-server")
 ZENOH = os.environ.get("ZENOH", f"{os.environ.get('CARGO_TARGET_DIR', 'bench/peers/zenoh/target')}/release/verge-bench-zenoh")
 JARS = os.path.join(TARGET, "zookeeper", "jars")
 SESSION_SECONDS = 5
-SERVICE = APART + 90
+SERVICE, MQTT = APART + 90, APART + 80
 SITES = {"north": NORTH, "south": SOUTH}
 
 
@@ -35,9 +35,9 @@ class System:
 class Verge(System):
     name, protocol, missed = "verge", "verge", "$backlog"
 
-    def __init__(self, scene, routers=("r1",), brokers="a", coordinated=False, kept="", retain=200):
+    def __init__(self, scene, routers=("r1",), brokers="a", coordinated=False, kept="", retain=200, mqtt=False):
         super().__init__(scene)
-        self.brokers, self.service = brokers, ""
+        self.brokers, self.service, self.mqtt = brokers, "", mqtt
         if coordinated:
             start_service(scene)
             self.service = f'[coordination]\nservers = ["{scene.address(ROUTER, SERVICE)}"]\nsession = "{SESSION_SECONDS}s"\n'
@@ -68,6 +68,7 @@ class Verge(System):
         for index, name in enumerate(brokers):
             clients, pair = (self.scene.address(place, number + apart + index) for apart in (0, APART))
             lines += [f"[brokers.{name}]", f'clients = "{clients}"', f'pair = "{pair}"', f'start_as = "{"primary" if index == 0 else "backup"}"']
+            lines += [f'mqtt = "{self.scene.address(place, MQTT)}"'] if self.mqtt and place in SITES.values() else []
         self.scene.write(f"{file}.toml", "\n".join([*lines, more]) + "\n")
 
     def broker(self, file, place, name="a"):
@@ -87,6 +88,8 @@ class VergeOnPaths(Verge):
 
     PLACES = {"direct": (SOUTH, 10), "around": (ROUTER, 0)}
 
+    mqtt = False
+
     def __init__(self, scene, paths, period_ms, retain):
         System.__init__(self, scene)
         known = '[link.cloud]\nbroker_to_subscriber = "600ms"\n'
@@ -105,7 +108,7 @@ class VergeOnPaths(Verge):
 def start_service(scene):
     os.makedirs(scene.path("service"), exist_ok=True)
     settings = scene.write("zoo.cfg", f"tickTime=250\ndataDir={scene.path('service')}\nclientPortAddress={scene.address(ROUTER, SERVICE).split(':')[0]}\n"
-                           f"clientPort={scene.address(ROUTER, SERVICE).split(':')[1]}\nadmin.enableServer=false\nmaxClientCnxns=0\n")
+                           f"clientPort={scene.address(ROUTER, SERVICE).split(':')[1]}\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=mntr\n")
     words = ["java", "-Xmx256m", "-cp", f"{os.path.abspath(JARS)}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain", settings]
     scene.start(ROUTER, words, "service.log")
     wait(lambda: scene.listens(ROUTER, SERVICE), 30, lambda: scene.log("service.log"))

@@ -1,5 +1,7 @@
 """What the page of sites says."""
 
+import statistics
+
 from bench.rooms.figures import spread, table
 from bench.sites.judge import best, of, uses
 
@@ -18,8 +20,8 @@ def total(reports, *keys):
 
 
 def values(document):
-    parts = ("hops", "local", "wire", "pair", "alone", "router", "drain", "cut", "paths")
-    hops, local, wire, pair, alone, router, drain, cut, paths = (of(document, part) for part in parts)
+    parts = ("hops", "local", "wire", "pair", "alone", "router", "drain", "discovery", "cut", "paths")
+    hops, local, wire, pair, alone, router, drain, discovery, cut, paths = (of(document, part) for part in parts)
     milli = lambda rows, key: spread([row[key] / 1e3 for row in rows], 3)
     cost = lambda rows, name: spread([row["us_per_message"][name] for row in rows], 1)
     echoes = [report["echo"] for report in hops]
@@ -58,6 +60,9 @@ def values(document):
         "deaths": table(["router", "silence ms", "published", "missing", "twice", "out of order"], death_rows),
         "kept": f"Measured before: {'; '.join(kept)}." if kept else "",
         "drained": f"{drain[0]['topics']} topics were given away in {drained} s." if drain else "",
+        "discovery": table(["topic", "how often", "median ms", "longest ms"],
+                           [(name, len(times), f"{statistics.median(times):.0f}", f"{max(times):.0f}") for report in discovery
+                            for name, times in (("new", report["new_ms"]), ("has its router", report["known_ms"]))]),
         "cuts": table(["system", "published", "missing", "twice", "out of order", "backlog out of order", "first topic live again s", "last", "older than 1 s", "the first came at s", "the last"],
                       cut_rows),
         "paths": table(["way", "direct link", "link to the other router", "link from there", "sum of delays ms, of the best", "p50 ms", "p99 ms", "longest ms", "published", "missing", "twice",

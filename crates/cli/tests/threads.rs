@@ -156,7 +156,7 @@ fn node(config: &Path, log: &Path, lost: &str) -> Process {
 }
 
 /// Where threads may be started otherwise than as [`host::Helpers`], and how their end is noticed.
-const ELSEWHERE: [(&str, &str); 20] = [
+const ELSEWHERE: [(&str, &str); 21] = [
     ("host/src/helpers.rs", "here it is done"),
     ("host/src/workers.rs", "a probe that is joined at once"),
     ("host/src/store.rs", "the store is given up with it"),
@@ -171,7 +171,8 @@ const ELSEWHERE: [(&str, &str); 20] = [
     ("demos/src/worker.rs", "it ends the process"),
     ("cli/src/commands/replay.rs", "it ends the process"),
     ("demos/src/crash/relay.rs", "connections that it carries break with it, which the demo counts"),
-    ("demos/src/sites/mod.rs", "it is joined at the end, and what it could not publish is told then"),
+    ("demos/src/sites/load.rs", "it is joined at the end, and what it could not publish is told then"),
+    ("demos/src/sites/line.rs", "nothing comes any more without it, which the demo counts"),
     ("node/src/signals.rs", "it ends the process, and without it a service manager does"),
     ("node/src/kv.rs", "it waits for the loss of others, and ends the node"),
     ("demos/src/pendulum/replica.rs", "a part of the demo, whose result it is"),

@@ -404,7 +404,7 @@ fn start_replay(recording: &Path, brokers: &str, log: &Path) -> Result<(Process,
 }
 
 /// A small wind farm, for those who have no recording: three turbines, one row every ten minutes, a week long.
-fn make_recording(folder: &Folder) -> Result<PathBuf, Trouble> {
+pub(super) fn make_recording(folder: &Folder) -> Result<PathBuf, Trouble> {
     const TURBINES: u32 = 3;
     const ROWS: i64 = 7 * 24 * 6;
     let path = folder.file("wind-farm.csv");

@@ -132,6 +132,9 @@ impl Folder {
         for name in logs {
             let log = std::fs::read_to_string(self.file(name)).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
+            if lines.is_empty() {
+                continue;
+            }
             let last = &lines[lines.len().saturating_sub(LINES)..];
             let _ = write!(text, "\n\n{name}:\n{}", last.join("\n"));
         }

@@ -16,8 +16,9 @@ const IDENTITY: &str = "$journal ";
 const PLACES: &str = "$place ";
 /// Stands between the parts of such a name. No name of a site and no filter has it.
 const BETWEEN: char = '\u{1}';
-/// What is this old has had time to go its ordinary way. What is younger is not told to be there.
-const SETTLING: Span = Span::secs(2);
+/// What is this old has had time to go its ordinary way, also where that was by a router which died alone: the service's session (5 s) has to end, and
+/// then uplinks send what they have retained. What is younger is not told to be there.
+const SETTLING: Span = Span::secs(8);
 /// Bytes that are looked at in one go.
 const LOOKED_BYTES: usize = 256 << 10;
 /// The longest identity that is kept: names of publishers and topics.
