@@ -136,6 +136,12 @@ pub const SITE_METRICS: &[SiteMetric] = &[
         "Filters that are wanted elsewhere or here, and could not be subscribed on the other side. `verge site status` says which and why.",
     ),
     metric(
+        "verge_site_topics_by_one_router",
+        Kind::Gauge,
+        Figure::Site(|site| site.by_one_router.len() as u64),
+        "Topics with `paths = 2` that go by one router only. `verge site status` says which.",
+    ),
+    metric(
         "verge_site_coordinated",
         Kind::Gauge,
         Figure::Coordination(|of| (of.holds && of.trouble.is_empty()).into()),
