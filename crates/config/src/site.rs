@@ -298,10 +298,27 @@ impl Understanding {
                 "leave paths out, or uplink.bandwidth: only the site that publishes needs paths",
             )
         } else {
-            return;
+            return self.check_that_it_leaves(config, &site.share);
         };
         let message = format!("`{filter}` is to go by two routers (paths = 2), and {why}");
         self.problem(&source, message, remedy.to_owned());
+    }
+
+    /// What is to go by two routers may leave the site.
+    fn check_that_it_leaves(&mut self, config: &Config, share: &[TopicFilter]) {
+        let leaves = |filter: &TopicFilter| {
+            !filter.as_str().starts_with('$') && share.iter().any(|share| share.common(filter).is_some())
+        };
+        let twice = config.topics.iter().filter(|topic| topic.paths > 1);
+        let stays = twice.map(|topic| &topic.rule.filter).find(|filter| !leaves(filter));
+        if let Some(filter) = stays {
+            let source = self.place_of(&keys::SITE_SHARE);
+            let message = format!(
+                "`{filter}` is to go by two routers (paths = 2), and nothing of it may leave this site"
+            );
+            let remedy = "leave paths out, or share it: site.share (topics that begin with $ stay)";
+            self.problem(&source, message, remedy.to_owned());
+        }
     }
 
     pub(super) fn check_site(&mut self, config: &Config) {
@@ -481,6 +498,11 @@ mod tests {
             (
                 format!("{one}{two}[uplink]\nbandwidth = \"100Mbit/s\"\n"),
                 "(paths = 2), and the link to routers is thin",
+            ),
+            (format!("share = [\"+/b\"]\n{one}{two}"), ""),
+            (
+                format!("share = [\"b/#\"]\n{one}{two}"),
+                "`a/#` is to go by two routers (paths = 2), and nothing of it may leave",
             ),
         ] {
             let problems = problems(&(more + TWICE));
