@@ -4,6 +4,7 @@
 
 mod support;
 
+use contract::{Span, Time};
 use mqtt::packet::Version;
 use mqtt::testing::{FromBroker, Heard, QoS, connect, subscribe};
 use rustix::process::Signal;
@@ -13,8 +14,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::num::NonZeroU16;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Family, Load, PATIENT, Pair, Receiver, Site, free_ports, http, program, wait_for, wait_until};
+use verge::Delivery;
 
 /// What makes a pair a site, whose router is that.
 fn joined(name: &str, router: &Site) -> String {
@@ -40,6 +43,13 @@ fn what_is_published_at_one_site_comes_to_another_whichever_primary_dies() {
     let mut south = Pair::start(&joined("south", &router.site));
     [&router, &north, &south].iter().for_each(|pair| _ = pair.wait_for_protection());
     let receiver = Receiver::start(&south.site, "#");
+    // And a screen that wants to see each topic now and then.
+    let seen: Arc<Mutex<BTreeMap<String, Vec<Time>>>> = Arc::default();
+    let (screen, sees) = (south.site.client(), Arc::clone(&seen));
+    let sees = move |delivery: &Delivery<'_>| {
+        sees.lock().unwrap().entry(delivery.topic.to_owned()).or_default().push(delivery.created);
+    };
+    screen.subscribe_with("$every/500ms/#", sees).unwrap();
     wait_for_a_way(&north.site, &receiver);
     let families: Vec<Family> = Family::patient().into_iter().take(2).collect();
     let mut load = Load::start(&north.site, &families);
@@ -55,6 +65,12 @@ fn what_is_published_at_one_site_comes_to_another_whichever_primary_dies() {
     receiver.wait_for_more(&load.topics, 10);
     let published: BTreeMap<String, u64> = load.stop();
     receiver.must_have(&published);
+    for topic in published.keys() {
+        let seen = seen.lock().unwrap().get(&format!("$every/500ms/{topic}")).cloned().unwrap_or_default();
+        // Where the primary of the publishing site dies, it begins anew.
+        let early = seen.windows(2).filter(|pair| pair[1].since(pair[0]) < Span::millis(490)).count();
+        assert!(seen.len() > 3 && early <= 1, "{topic}: {seen:?}");
+    }
     for pair in [&mut north, &mut south] {
         let log = pair.broker(0).log() + &pair.broker(1).log();
         assert!(log.contains("this uplink carries") && log.contains("the router r1 is reached"), "{log}");

@@ -66,6 +66,8 @@ pub enum Mutant {
     TrustAbsent,
     /// What is to go by two routers goes by one.
     OnePath,
+    /// What is wanted less often than it is published is sent as often.
+    SampleEverything,
     /// Of what comes by two routers every copy is handed on.
     TakeEveryCopy,
     /// What the next broker does not promise crosses as if it did.

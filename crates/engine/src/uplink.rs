@@ -23,6 +23,7 @@ mod opening;
 mod outward;
 mod room;
 mod routers;
+mod sampling;
 mod troubles;
 mod ways;
 pub(crate) mod wishes;
@@ -371,13 +372,17 @@ struct WantsAnew {
     wished: bool,
 }
 
-/// What keepers of sites say to each other stands below this. It crosses whatever is shared and wanted; all else that begins with `$` stays.
+/// What keepers of sites say to each other stands below this. It crosses whatever is shared and wanted; all else that begins with `$` stays, save what is
+/// wanted less often (`sampling.rs`).
 const KEEPERS: &str = "$keep/";
 
 /// Whether a topic may cross, where those of these filters may.
 fn may_cross(topic: &str, allowed: &[TopicFilter]) -> bool {
     match topic.starts_with('$') {
-        true => topic.starts_with(KEEPERS),
+        true => match sampling::split(topic) {
+            Some((_, of)) => may_cross(of, allowed),
+            None => topic.starts_with(KEEPERS),
+        },
         false => allowed.iter().any(|allowed| allowed.matches(topic)),
     }
 }
@@ -385,7 +390,15 @@ fn may_cross(topic: &str, allowed: &[TopicFilter]) -> bool {
 /// What of a filter may cross, where those of these filters may.
 fn within(filter: &TopicFilter, allowed: &[TopicFilter]) -> Vec<TopicFilter> {
     match filter.as_str().starts_with('$') {
-        true => filter.as_str().starts_with(KEEPERS).then(|| filter.clone()).into_iter().collect(),
+        true => match sampling::split(filter.as_str()) {
+            Some((every, of)) => {
+                let of: Option<TopicFilter> = of.parse().ok();
+                let all = of.into_iter().flat_map(|of| within(&of, allowed));
+                all.filter_map(|of| format!("{}{every}/{}", sampling::EVERY, of.as_str()).parse().ok())
+                    .collect()
+            }
+            None => filter.as_str().starts_with(KEEPERS).then(|| filter.clone()).into_iter().collect(),
+        },
         false => allowed.iter().filter_map(|allowed| allowed.common(filter)).collect(),
     }
 }
@@ -626,6 +639,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 } else {
                     self.end_outward(stream, net);
                 }
+                self.end_samples(stream, net);
             }
             (Event::Ended { stream }, Which::Router(router)) => self.end_inward(router, stream, net),
             // Best effort on a thin link waits, and is dropped: that is what it is for.
@@ -792,6 +806,7 @@ impl<R: UplinkReporter> Node for Uplink<R> {
             self.end(which).into_iter().for_each(|end| end.endpoint.handle_clock_step(by));
         }
         self.opening.step(by);
+        self.outward.sampling.step(by);
     }
 
     fn handle_timeout(&mut self, now: Time, net: &mut impl Effects) {

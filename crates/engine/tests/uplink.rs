@@ -772,3 +772,47 @@ fn who_comes_late_to_a_router_that_is_back_misses_nothing() {
         assert_eq!((came.len(), seen.len()), (8 * rounds, 8 * rounds), "{subscriber}");
     }
 }
+
+/// As often as `share` and `want` let it, and not where nobody could say how often that is.
+#[test]
+fn what_is_wanted_less_often_has_to_be_shared_and_is_of_other_sites() {
+    let mut world = World::of_pairs(3, |_| {}, None);
+    for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+        world.add_site(site, pair, &[2], |told| {
+            told.share = vec!["plant/#".parse().unwrap()];
+            told.want = vec!["+/pressure".parse().unwrap()];
+        });
+    }
+    world.run_for(Span::secs(1));
+    let publisher = world.add_client_at(NORTH, "pump", 7);
+    let subscriber = world.add_client_at(SOUTH, "desk", 7);
+    let at_home = world.add_client_at(NORTH, "panel", 7);
+    world.run_for(Span::millis(200));
+    for filter in ["$every/1s/#", "$every/+/plant/#", "$every/0s/plant/#", "$every/2s/$every/1s/#"] {
+        world.subscribe(subscriber, filter);
+    }
+    world.subscribe(at_home, "$every/1s/#");
+    let topics = ["plant/pressure", "plant/heat", "office/pressure"];
+    let publications = topics.map(|topic| world.advertise(publisher, topic, contract()));
+    world.run_for(Span::millis(500));
+    for _ in 0..50 {
+        for publication in publications {
+            world.publish(publisher, publication, b"1").unwrap();
+        }
+        world.run_for(Span::millis(100));
+    }
+    let came: Vec<(String, u64)> =
+        world.seen(subscriber).messages.iter().map(|(topic, seq, ..)| (topic.clone(), *seq)).collect();
+    let expected: Vec<(String, u64)> =
+        (0..5).map(|seq| ("$every/1s/plant/pressure".to_owned(), seq)).collect();
+    assert_eq!(came, expected);
+    assert!(world.seen(at_home).messages.is_empty());
+    // Nobody wants it any more.
+    world.unsubscribe(subscriber, 0);
+    world.run_for(Span::millis(500));
+    let sent = |world: &World| world.uplinks[0].view().routers[0].outward;
+    let before = sent(&world);
+    world.publish(publisher, publications[0], b"1").unwrap();
+    world.run_for(Span::secs(2));
+    assert_eq!((before.0, sent(&world)), (0, before));
+}

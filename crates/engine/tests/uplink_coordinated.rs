@@ -22,6 +22,12 @@ fn what_short_lives_have_said_is_published_once_although_it_comes_by_two_routers
 }
 
 #[test]
+fn what_is_wanted_less_often_comes_so_and_is_not_lost() {
+    assert_eq!(named::want_less_often(false), Ok(()));
+    assert_eq!(named::want_less_often(true), Ok(()));
+}
+
+#[test]
 fn topics_go_by_the_routers_that_are_named_and_share_them() {
     let mut sites = Sites::new();
     sites.publish_for(Span::secs(2));

@@ -89,3 +89,11 @@ fn every_mutant_of_coordination_is_noticed_where_it_is_used() {
         assert!(noticed.is_err(), "{mutant:?} is not noticed");
     }
 }
+
+#[test]
+fn who_sends_all_of_what_is_wanted_less_often_is_noticed() {
+    Mutant::switch(Some(Mutant::SampleEverything));
+    let noticed = world::named::want_less_often(false);
+    Mutant::switch(None);
+    assert!(noticed.as_ref().is_err_and(|wrong| wrong.contains("that may")), "{noticed:?}");
+}

@@ -219,3 +219,24 @@ fn a_link_may_become_thin_and_wide_again() {
         assert_eq!(came, [20 * (round + 1); 2], "{thin:?}");
     }
 }
+
+/// What is wanted less often goes with best effort, and takes nothing of what is promised to others.
+#[test]
+fn a_thin_link_carries_what_is_wanted_less_often() {
+    for links in [[Some(THIN), None], [None, Some(THIN)], [Some(THIN); 2]] {
+        let mut sites = Sites::new(links);
+        let (publisher, subscriber) = (sites.publisher, sites.subscriber);
+        sites.world.unsubscribe(subscriber, 0);
+        sites.world.subscribe(subscriber, "$every/1s/#");
+        let urgent = sites.world.advertise(publisher, "urgent", timely());
+        sites.world.run_for(Span::millis(500));
+        for _ in 0..100 {
+            sites.world.publish(publisher, urgent, b"1").unwrap();
+            sites.world.run_for(Span::millis(50));
+        }
+        assert_eq!((sites.took("$every/1s/urgent").len(), sites.took("urgent").len()), (5, 0), "{links:?}");
+        let view = sites.world.uplinks[2 * NORTH].view();
+        assert_eq!((view.unpromised, view.refused), (Vec::new(), Vec::new()));
+        assert!(view.link.is_none_or(|link| link.out.rate == 0), "{links:?}");
+    }
+}

@@ -11,7 +11,7 @@
 //! Source: PubSubCoord §2.6; `docs/decisions/0041`.
 
 use super::wishes::Wishes;
-use super::{Uplink, UplinkNews, UplinkReporter, Which, may_cross};
+use super::{Uplink, UplinkNews, UplinkReporter, Which, may_cross, sampling};
 use contract::{Epoch, Span, Time, TopicFilter};
 use federation::{
     Holder, MemberNews, Participant, Refused, Request, Side, Site, SiteNews, SiteSettings, Terms, Ticket,
@@ -240,7 +240,8 @@ impl<R: UplinkReporter> Uplink<R> {
     /// What is published here, or wanted, has changed: the service hears of it.
     pub(super) fn tell_coordination<N: Effects>(&mut self, now: Time, wishes: bool, net: &mut N) {
         let wished: Vec<_> = match wishes {
-            true => self.wanted().into_iter().map(|(filter, _)| filter).collect(),
+            // What is wanted less often goes by the router of its topic.
+            true => self.wanted().iter().filter_map(|(filter, _)| sampling::topics_of(filter)).collect(),
             false => Vec::new(),
         };
         let Some(coordinator) = &mut self.coordinator else { return };

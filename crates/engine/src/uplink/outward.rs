@@ -7,6 +7,7 @@
 use super::ends::Arrived;
 use super::room::Share;
 use super::routers::class_at;
+use super::sampling::{self, Sampling};
 use super::ways::Next;
 use super::{Router, Uplink, UplinkReporter, Which, may_cross, within};
 use contract::{Contract, Crossing, LinkClass, Mutant, Narrow, Span, TopicFilter, TrafficClass};
@@ -19,6 +20,8 @@ use wire::Effects;
 pub(super) struct Outward {
     /// By the number of the stream at home.
     streams: BTreeMap<u32, Sending>,
+    /// What others want less often.
+    pub(super) sampling: Sampling,
 }
 
 /// A stream of this site.
@@ -43,7 +46,7 @@ struct Sending {
 }
 
 /// A router, and a publication there.
-type Path = (usize, u32);
+pub(super) type Path = (usize, u32);
 
 impl Sending {
     fn paths(&self) -> Paths {
@@ -120,6 +123,8 @@ impl<R: UplinkReporter> Uplink<R> {
     /// What others want of this site has changed, or who wants it: home is asked for it.
     pub(super) fn wish_at_home<N: Effects>(&mut self, net: &mut N) {
         let mut wanted = BTreeMap::new();
+        let mut missed = None;
+        self.outward.sampling.want_nothing();
         let own: Option<TopicFilter> = format!("{}/#", self.settings.site).parse().ok();
         if self.carries
             && let Some(own) = own
@@ -131,12 +136,26 @@ impl<R: UplinkReporter> Uplink<R> {
                     let at_home = filter.as_str().get(below..).and_then(|filter| filter.parse().ok());
                     let Some(filter): Option<TopicFilter> = at_home else { continue };
                     for shared in within(&filter, &self.settings.share) {
-                        wish_for(&mut wanted, shared.as_str(), self.settings.far + way);
+                        let sampled = sampling::split(shared.as_str());
+                        let Some((every, of)) = sampled else {
+                            wish_for(&mut wanted, shared.as_str(), self.settings.far + way);
+                            continue;
+                        };
+                        let Ok(topics): Result<TopicFilter, _> = of.parse() else { continue };
+                        if self.outward.sampling.want(every, topics) {
+                            wish_for(&mut wanted, of, self.settings.far + way);
+                        } else {
+                            missed = Some(shared);
+                        }
                     }
                 }
             }
         }
         self.wish_at(Which::Tap, wanted, net);
+        if let Some(missed) = missed {
+            self.tell_unwished(Which::Tap, missed.as_str(), "there are too many filters below $every/");
+        }
+        self.forget_unwanted_samples(net);
         self.move_streams(net);
     }
 
@@ -170,7 +189,7 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// Of the listed routers that fit, the one for a topic, by its name there.
-    fn best_listed(
+    pub(super) fn best_listed(
         &self,
         name: &str,
         way: TrafficClass,
@@ -373,6 +392,7 @@ impl<R: UplinkReporter> Uplink<R> {
         if !self.carries {
             return;
         }
+        self.sample(message, payload, net);
         let waits = self.opening.holds(message.stream);
         match if waits { None } else { self.paths_of(message, net) } {
             Some(paths) => self.hand_out(message, payload, paths, net),
@@ -489,6 +509,7 @@ impl<R: UplinkReporter> Uplink<R> {
             self.withdraw((router, publication), net);
         }
         self.outward.streams.values_mut().for_each(|sending| sending.leave(router));
+        self.outward.sampling.leave(router);
         // What nobody carries begins anew when somebody does.
         self.forget_uncarried();
         for stream in self.inward.streams_of(router) {
@@ -513,7 +534,7 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// A stream does not go to a router any more.
-    fn withdraw<N: Effects>(&mut self, (router, publication): Path, net: &mut N) {
+    pub(super) fn withdraw<N: Effects>(&mut self, (router, publication): Path, net: &mut N) {
         let which = Which::Router(router);
         let topic = self.topic_of(which, publication);
         self.with_end(which, net, |end, out| end.endpoint.withdraw(publication, out));

@@ -137,6 +137,54 @@ pub fn fail_over_beside_far_routers(named: bool) -> Result<(), String> {
     sites.check()
 }
 
+/// A screen elsewhere wants a message a second of each topic, and nobody wants all of them; hosts of the publishing site die in turn, and a router both.
+pub fn want_less_often(named: bool) -> Result<(), String> {
+    let mut sites = if named { Sites::new() } else { Sites::listed() };
+    let screen = sites.world.add_client_at(SOUTH, "screen", 7);
+    sites.publish_for(Span::secs(1));
+    sites.world.unsubscribe(sites.subscriber, 0);
+    sites.world.subscribe(screen, "$every/1s/plant/#");
+    // By two filters it comes once.
+    sites.world.subscribe(screen, "$every/1s/plant/0");
+    sites.publish_for(Span::secs(2));
+    let (before, all_before) = (sites.came().0, sites.world.seen(sites.subscriber).messages.len());
+    let (mut seconds, mut failovers) = (2, 0);
+    let mut go_on = |sites: &mut Sites, span: u64| {
+        sites.publish_for(Span::secs(span as i64));
+        seconds += span;
+    };
+    go_on(&mut sites, 10);
+    for host in [2 * NORTH, 2 * NORTH + 1, 2 * ROUTERS[1]] {
+        let uplink = (host < 2 * ROUTERS[0]).then_some(host);
+        uplink.into_iter().for_each(|uplink| sites.world.kill_uplink(uplink));
+        sites.world.kill(host);
+        go_on(&mut sites, 5);
+        sites.world.start(host);
+        uplink.into_iter().for_each(|uplink| sites.world.start_uplink(uplink));
+        go_on(&mut sites, 5);
+        failovers += 1;
+    }
+    let (after, all_after) = (sites.came().0, sites.world.seen(sites.subscriber).messages.len());
+    let most = (seconds + 1 + failovers) * TOPICS as u64;
+    if after - before > most || all_after > all_before {
+        return Err(format!("{} came, of {most} that may", after - before));
+    }
+    for topic in 0..TOPICS {
+        let name = format!("$every/1s/plant/{topic}");
+        let seen = sites.world.seen(screen).messages.iter();
+        let came: Vec<u64> = seen.filter(|message| message.0 == name).map(|message| message.1).collect();
+        // A failover begins to number anew, and may leave out two seconds.
+        let lives = came.windows(2).filter(|pair| pair[1] != pair[0] + 1).count() as u64;
+        let enough =
+            came.len() as u64 >= seconds - 2 * failovers - 1 && came.len() as u64 <= seconds + 1 + failovers;
+        if !enough || lives > failovers {
+            return Err(format!("{name} in {seconds} s: {came:?}"));
+        }
+    }
+    let told = &sites.world.seen(screen).shortfalls;
+    if told.is_empty() { Ok(()) } else { Err(format!("what was left out is called lost: {told:?}")) }
+}
+
 /// Every topic goes by both of two routers, of which one is much further away.
 fn by_two_routers() -> Sites {
     let mut world = World::of_pairs(4, |_| {}, None);
