@@ -26,7 +26,7 @@ demo-kv:
 ## Join three sites by two routers, kill a primary at each of two and a router, cut a link, move a site, and see what is lost. DATA=file.csv plays a recording.
 demo-sites: zookeeper
 	$(CARGO) build --release --bin verge
-	$(TARGET)/release/verge site demo $(if $(DATA),--data $(DATA)) $$(test -e $(ZOOKEEPER)/whole && echo --zookeeper $(ZOOKEEPER)) $(DEMO_FLAGS)
+	$(TARGET)/release/verge site demo $(if $(DATA),--data $(DATA)) $$(command -v java >/dev/null && test -e $(ZOOKEEPER)/whole && echo --zookeeper $(ZOOKEEPER)) $(DEMO_FLAGS)
 
 # The jars of ZooKeeper, which Java runs and Maven fetches, where both are there. Tests fetch the same.
 ZOOKEEPER := $(TARGET)/zookeeper/jars

@@ -389,7 +389,7 @@ pub enum SiteCommand {
     Tree,
     /// Test whether the whole way to another site keeps the contracts of the file, and its journal what is to be kept. Exit code 0 only if it does.
     Check,
-    /// See two sites whose primaries are killed, and which are cut off from each other, and nothing lost.
+    /// See three sites: primaries and a router are killed, a link is cut, a site moves, and nothing is lost.
     Demo(SitesDemoArguments),
 }
 

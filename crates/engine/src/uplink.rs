@@ -333,6 +333,8 @@ pub struct UplinkView {
 pub struct Uplink<R> {
     settings: UplinkSettings,
     reporter: R,
+    /// When something was heard last.
+    seen: Time,
     home: End,
     tap: End,
     /// Whether the tap is connected, or on its way.
@@ -434,6 +436,7 @@ impl<R: UplinkReporter> Uplink<R> {
             taps: false,
             opening: Opening::default(),
             reporter,
+            seen: now,
             carries: false,
             why: String::new(),
             links: LinkMap::default(),
@@ -539,6 +542,7 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
         act: impl FnOnce(&mut Endpoint, &mut Through<'_, N>) -> T,
     ) -> Option<T> {
+        self.seen = now;
         let mut heard = std::mem::take(&mut self.heard);
         let result = self.end(which).map(|end| {
             let mut out = Through { net, dials: which.dials(), heard: &mut heard };

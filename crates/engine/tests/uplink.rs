@@ -816,3 +816,45 @@ fn what_is_wanted_less_often_has_to_be_shared_and_is_of_other_sites() {
     world.run_for(Span::secs(2));
     assert_eq!((before.0, sent(&world)), (0, before));
 }
+
+/// A site that is cut off keeps nothing from others, and who wants everything of other sites is not sent what somebody wants less often.
+#[test]
+fn what_is_wanted_less_often_comes_while_another_site_is_away() {
+    const EAST: usize = 2;
+    let mut world = World::of_pairs(4, |_| {}, None);
+    for (site, pair) in [("north", NORTH), ("south", SOUTH), ("east", EAST)] {
+        world.add_site(site, pair, &[3], |_| {});
+    }
+    world.run_for(Span::secs(1));
+    let publisher = world.add_client_at(NORTH, "pump", 7);
+    let [south, east, other] = [(SOUTH, "desk"), (EAST, "desk2"), (EAST, "desk3")]
+        .map(|(pair, name)| world.add_client_at(pair, name, 7));
+    world.run_for(Span::millis(200));
+    world.subscribe(south, "$every/1s/plant/#");
+    let publication = world.advertise(publisher, "plant/pressure", contract());
+    world.run_for(Span::millis(500));
+    let publish_for = |world: &mut World, seconds: u32| {
+        for _ in 0..10 * seconds {
+            world.publish(publisher, publication, b"1").unwrap();
+            world.run_for(Span::millis(100));
+        }
+    };
+    let came_east = |world: &World| {
+        let views = [0, 1].map(|uplink| world.uplinks[2 * EAST + uplink].view());
+        views.iter().map(|view| view.routers[0].inward.1.messages).sum::<u64>()
+    };
+    world.subscribe(other, "+/heat/#");
+    world.subscribe(other, "+/+/+/+/+");
+    publish_for(&mut world, 10);
+    assert_eq!(came_east(&world), 0, "nobody there asked for it");
+    world.subscribe(east, "$every/1s/plant/#");
+    publish_for(&mut world, 5);
+    let before = world.seen(south).messages.len();
+    assert!(came_east(&world) >= 4);
+    for (uplink, broker) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        world.cut_uplink(2 * EAST + uplink, 2 * 3 + broker, true);
+    }
+    publish_for(&mut world, 20);
+    let came = world.seen(south).messages.len() - before;
+    assert!((18..=21).contains(&came), "{came}");
+}

@@ -51,11 +51,13 @@ pub fn go_apart() -> Trouble {
     let quiet = |command: &mut Command| {
         command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
+    for program in ["unshare", "ip", "mount"] {
+        if !quiet(Command::new(program).arg("-V")) {
+            return Trouble(format!("there is no program `{program}`"));
+        }
+    }
     if !quiet(Command::new("unshare").args(&words).arg("true")) {
         return Trouble("`unshare` cannot make a network here".to_owned());
-    }
-    if !quiet(Command::new("ip").arg("-V")) {
-        return Trouble("there is no program `ip`".to_owned());
     }
     if let Err(error) = OpenOptions::new().read(true).write(true).open(TUN) {
         return Trouble(format!("{TUN}: {error}"));

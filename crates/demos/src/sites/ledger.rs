@@ -1,5 +1,6 @@
 //! What was published at one site, and what came of it to the others.
 
+use super::load::DEADLINE;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,13 +39,15 @@ pub struct Seen {
     pub site: String,
     /// Those that came live.
     pub live: u64,
+    /// Of these, those that took longer than the deadline.
+    pub late: u64,
     /// Those that came as backlog alone.
     pub backlog: u64,
     /// Those that did not come.
     pub missing: u64,
     /// Those that came more than once.
     pub twice: u64,
-    /// The longest time between two live messages of a topic, in milliseconds; nothing where the site was cut off.
+    /// The longest time in which no live message of a topic came, in milliseconds; nothing where the site was cut off.
     pub silence_ms: Option<f64>,
 }
 
@@ -62,6 +65,8 @@ pub struct Ledger(Arc<Mutex<Book>>);
 
 struct Book {
     begun: Instant,
+    /// When publishing ended.
+    over: Option<Instant>,
     parts: Vec<Part>,
     /// Those of each topic, by number.
     messages: BTreeMap<String, Vec<Entry>>,
@@ -79,10 +84,11 @@ struct Part {
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    published: bool,
+    published: Option<Instant>,
     /// In which part it was published; nothing: before the first.
     part: Option<usize>,
     live: [u32; RECEIVERS.len()],
+    late: [u32; RECEIVERS.len()],
     backlog: [u32; RECEIVERS.len()],
 }
 
@@ -90,6 +96,7 @@ impl Default for Ledger {
     fn default() -> Ledger {
         Ledger(Arc::new(Mutex::new(Book {
             begun: Instant::now(),
+            over: None,
             parts: Vec::new(),
             messages: BTreeMap::new(),
             arrivals: Default::default(),
@@ -115,12 +122,17 @@ impl Ledger {
         book.parts.push(Part { what: what.to_owned(), cut, begin });
     }
 
+    /// Nothing is published any more.
+    pub fn end(&self) {
+        self.book().over = Some(Instant::now());
+    }
+
     /// A message is published.
     pub fn published(&self, topic: &str, number: u64) {
         let mut book = self.book();
         let part = book.parts.len().checked_sub(1);
         let entry = book.entry(topic, number);
-        (entry.published, entry.part) = (true, part);
+        (entry.published, entry.part) = (Some(Instant::now()), part);
         book.tick().published += 1;
     }
 
@@ -134,6 +146,10 @@ impl Ledger {
         match way {
             Way::Live => {
                 entry.live[site] += 1;
+                let is_late = entry
+                    .published
+                    .is_some_and(|at| at.elapsed().as_nanos() > DEADLINE.as_nanos_u64().into());
+                entry.late[site] += u32::from(is_late);
                 book.tick().live[site] += 1;
                 book.arrivals[site].entry(topic.to_owned()).or_default().push(Instant::now());
             }
@@ -174,11 +190,12 @@ impl Ledger {
     pub fn rows(&self) -> Vec<Row> {
         let book = self.book();
         let mut rows: Vec<Row> = (0..book.parts.len()).map(|part| book.row(part)).collect();
-        for entry in book.messages.values().flatten().filter(|entry| entry.published) {
+        for entry in book.messages.values().flatten().filter(|entry| entry.published.is_some()) {
             let Some(row) = entry.part.and_then(|part| rows.get_mut(part)) else { continue };
             row.published += 1;
             for (site, seen) in row.sites.iter_mut().enumerate() {
                 let (live, backlog) = (entry.live[site], entry.backlog[site]);
+                seen.late += u64::from(entry.late[site] > 0);
                 seen.live += u64::from(live > 0);
                 seen.backlog += u64::from(live == 0 && backlog > 0);
                 seen.missing += u64::from(live + backlog == 0);
@@ -213,7 +230,7 @@ impl Book {
     /// A part in which nothing has been counted yet.
     fn row(&self, number: usize) -> Row {
         let part = &self.parts[number];
-        let end = self.parts.get(number + 1).map(|next| next.begin);
+        let end = self.parts.get(number + 1).map(|next| next.begin).or(self.over);
         let sites = RECEIVERS.iter().enumerate().map(|(site, name)| Seen {
             site: (*name).to_owned(),
             silence_ms: (!part.cut.contains(&site)).then(|| self.silence(site, part.begin, end)),
@@ -223,17 +240,17 @@ impl Book {
         Row { what: part.what.clone(), at_seconds, published: 0, sites: sites.collect() }
     }
 
-    /// The longest time between two live messages of a topic, the second of which came in this time.
+    /// The longest time in which nothing came live of a topic, as far as it was over in this part, or went on at its end.
     fn silence(&self, site: usize, begin: Instant, end: Option<Instant>) -> f64 {
-        let within = |at: &Instant| *at >= begin && end.is_none_or(|end| *at < end);
-        let gaps =
-            self.arrivals[site].values().flat_map(|arrivals| arrivals.windows(2)).filter_map(
-                |pair| match pair {
-                    [from, to] if within(to) => Some((*to - *from).as_secs_f64() * 1e3),
-                    _ => None,
-                },
-            );
-        gaps.fold(0.0, f64::max)
+        let end = end.unwrap_or_else(Instant::now);
+        let longest = |arrivals: &Vec<Instant>| {
+            let before = arrivals.iter().filter(|at| **at < begin).max();
+            let within = arrivals.iter().filter(|at| **at >= begin && **at < end);
+            let moments: Vec<&Instant> = before.into_iter().chain(within).chain([&end]).collect();
+            moments.windows(2).map(|pair| *pair[1] - *pair[0]).max().unwrap_or_default()
+        };
+        let longest = self.arrivals[site].values().map(longest).max();
+        longest.map_or(0.0, |longest| longest.as_secs_f64() * 1e3)
     }
 }
 

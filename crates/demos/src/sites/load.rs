@@ -20,6 +20,8 @@ pub const RETAIN: u32 = 5;
 /// Between two messages of a topic that stays.
 const LOCAL_PERIOD: Span = Span::millis(20);
 const LOCAL_BYTES: usize = 256;
+/// Letters of a column's name that are those of its topic.
+const NAME_MAX: usize = 100;
 /// Rows of a recording that are played, again and again.
 const ROWS_MAX: usize = 10_000;
 
@@ -32,12 +34,14 @@ pub struct Column {
 /// Reads a recording: a topic of each column, as many as are wanted.
 pub fn columns(path: &Path) -> Result<Vec<Column>, Trouble> {
     let mut recording = Recording::open(path, &Options::default())?;
-    let name = |name: &str| name.replace(['/', '+', '#', '$'], "_");
-    let mut columns: Vec<Column> = recording
-        .columns()
-        .iter()
-        .map(|column| Column { name: name(&column.name), values: Vec::new() })
-        .collect();
+    let mut columns: Vec<Column> = Vec::new();
+    for column in recording.columns() {
+        let plain: String = column.name.replace(['/', '+', '#', '$'], "_").chars().take(NAME_MAX).collect();
+        let is_taken = |name: &String| columns.iter().any(|known| known.name == *name);
+        let others = (2..).map(|number: u32| format!("{plain}_{number}"));
+        let name = [plain.clone()].into_iter().chain(others).find(|name| !is_taken(name));
+        columns.push(Column { name: name.unwrap_or_default(), values: Vec::new() });
+    }
     for _ in 0..ROWS_MAX {
         let Some(row) = recording.next_row()? else { break };
         for (column, cell) in columns.iter_mut().zip(row.cells()) {

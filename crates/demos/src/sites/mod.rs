@@ -28,7 +28,7 @@ pub struct SitesDemoArguments {
     /// For how many seconds a site is cut off from the others.
     #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(2..=600))]
     pub cut: u32,
-    /// Play this recording, CSV or Parquet: its columns are the topics.
+    /// Play this recording, CSV or Parquet: its columns are the topics, several times where there are fewer.
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// Let a ZooKeeper name the routers: a folder with its jars, which `java` runs. Otherwise sites have a list of them.
@@ -64,7 +64,10 @@ pub fn run(arguments: &SitesDemoArguments, format: Format) -> Outcome {
     let hosts = hosts(arguments);
     let folder = Folder::new("verge-demo-sites")?;
     let performed = stage::perform(&folder, &hosts, arguments);
-    let (ledger, local) = performed.map_err(|trouble| folder.explain(&trouble, &stage::LOGS))?;
+    let (ledger, local) = performed.map_err(|trouble| match trouble.0.as_str() {
+        stage::ASKED_TO_END => trouble,
+        _ => folder.explain(&trouble, &stage::LOGS),
+    })?;
     let report = report(arguments, &hosts, &ledger, local);
     match format {
         Format::Json => json(&report)?,
@@ -103,12 +106,23 @@ fn report(arguments: &SitesDemoArguments, hosts: &Hosts, ledger: &Ledger, local:
 }
 
 fn show(report: &Report) -> Result<(), Trouble> {
-    let headings =
-        ["", "what happened", "at s", "published", "to", "live", "backlog", "missing", "twice", "silence ms"];
-    let mut shown = table(&headings, &[2, 3, 5, 6, 7, 8, 9]);
+    let headings = [
+        "",
+        "what happened",
+        "at s",
+        "published",
+        "to",
+        "live",
+        "late",
+        "backlog",
+        "missing",
+        "twice",
+        "silence ms",
+    ];
+    let mut shown = table(&headings, &[2, 3, 5, 6, 7, 8, 9, 10]);
     for (part, row) in report.rows.iter().enumerate() {
         for (site, seen) in row.sites.iter().enumerate() {
-            let Seen { site: name, live, backlog, missing, twice, silence_ms } = seen;
+            let Seen { site: name, live, late, backlog, missing, twice, silence_ms } = seen;
             let head = match site {
                 0 => [
                     timeline::letter(part).to_string(),
@@ -119,7 +133,7 @@ fn show(report: &Report) -> Result<(), Trouble> {
                 _ => [(); 4].map(|()| String::new()),
             };
             let silence = silence_ms.map_or_else(|| "cut off".to_owned(), |silence| format!("{silence:.0}"));
-            let counts = [live, backlog, missing, twice].map(u64::to_string);
+            let counts = [live, late, backlog, missing, twice].map(u64::to_string);
             shown.add_row(head.into_iter().chain([name.clone()]).chain(counts).chain([silence]));
         }
     }
@@ -131,17 +145,32 @@ fn show(report: &Report) -> Result<(), Trouble> {
         "What only north wants stays there: {messages} messages of `local/#`, {}.{left}",
         mebibytes(bytes)
     ))?;
-    print(&if report.kept {
-        coloured(
-            &format!("Everything that was published at north came to {}, once.", RECEIVERS.join(" and ")),
-            GREEN,
-        )
-    } else {
-        coloured("Something is missing, or came twice.", RED)
-    })?;
+    print(&verdict(report))?;
     print(
-        "`silence` is the longest time between two live messages of a topic, which are published each 100 ms.",
-    )
+        "`published` in that part, and of these: `live` came on its topic, some of them `late` (after more than 2 s, the deadline), `backlog` came later below\n\
+         `$backlog/`. `silence`: the longest time in which nothing came live of a topic, which is published each 100 ms; `cut off`: nothing could.",
+    )?;
+    if report.coordinated {
+        print(
+            "A router that is alone is replaced when its session with ZooKeeper has ended, after 5 s: what it had comes late until then, and is not lost.",
+        )?;
+    }
+    Ok(())
+}
+
+fn verdict(report: &Report) -> String {
+    if report.kept {
+        let text =
+            format!("Everything that was published at north came to {}, once.", RECEIVERS.join(" and "));
+        return coloured(&text, GREEN);
+    }
+    let word = |site: &&str| {
+        let seen = report.rows.iter().flat_map(|row| &row.sites).filter(|seen| seen.site == **site);
+        let (missing, twice) = seen.fold((0, 0), |all, seen| (all.0 + seen.missing, all.1 + seen.twice));
+        (missing + twice > 0).then(|| format!("at {site} {missing} are missing, and {twice} came twice"))
+    };
+    let words: Vec<String> = RECEIVERS.iter().filter_map(word).collect();
+    coloured(&format!("Not kept: {}.", words.join("; ")), RED)
 }
 
 fn mebibytes(bytes: u64) -> String {

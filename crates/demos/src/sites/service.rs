@@ -18,6 +18,7 @@ pub struct Service {
 impl Service {
     /// Starts one that listens at this address, and waits until it does.
     pub fn start(folder: &Folder, jars: &Path, address: &str, port: u16) -> Result<Service, Trouble> {
+        look_for(jars)?;
         let (data, settings) = (folder.file("service"), folder.file("zoo.cfg"));
         std::fs::create_dir_all(&data)?;
         let text = format!(
@@ -27,7 +28,8 @@ impl Service {
         std::fs::write(&settings, text)?;
         let log = File::create(folder.file("service.log"))?;
         // Java does not end with whoever started it.
-        let script = "\"$@\" </dev/null & child=$!; cat >/dev/null; kill -KILL $child";
+        let script =
+            "trap '' INT; \"$@\" </dev/null & child=$!; cat >/dev/null; kill -KILL $child 2>/dev/null";
         let mut shell = Command::new("sh")
             .args([
                 "-c",
@@ -55,6 +57,23 @@ impl Service {
             std::thread::sleep(Duration::from_millis(100));
         }
         Ok(service)
+    }
+}
+
+/// Whether it can be run at all.
+fn look_for(jars: &Path) -> Result<(), Trouble> {
+    let is_jar = |name: &str| name.starts_with("zookeeper") && name.ends_with(".jar");
+    let files = std::fs::read_dir(jars).map_err(|error| Trouble(format!("{}: {error}", jars.display())))?;
+    if !files.flatten().any(|file| file.file_name().to_str().is_some_and(is_jar)) {
+        return Err(Trouble(format!("{}: there are no jars of ZooKeeper", jars.display())));
+    }
+    let java = Command::new("java").arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match java {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Trouble(
+            "ZooKeeper needs a program `java`; without --zookeeper sites have a list of the routers"
+                .to_owned(),
+        )),
     }
 }
 

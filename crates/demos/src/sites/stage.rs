@@ -33,6 +33,8 @@ const UPLINK_RETAIN: u32 = 80;
 /// Where ZooKeeper listens.
 const SERVICE_PORT: u16 = 2181;
 
+/// What is said when somebody ends it.
+pub const ASKED_TO_END: &str = "the demo was asked to end";
 /// What the processes say.
 pub const LOGS: [&str; 9] = [
     "north-a.log",
@@ -175,7 +177,12 @@ pub fn perform(
     let _historians = [historian(hosts, &south, 0, &ledger)?, historian(hosts, &east, 1, &ledger)?];
     say(
         &bar,
-        &format!("publishing {} topics at north, and subscribing them at the others", arguments.topics),
+        &format!(
+            "publishing {} columns of {} at north as topics, {} in all, and subscribing them at the others",
+            columns.len().min(arguments.topics as usize),
+            recording.file_name().unwrap_or_default().display(),
+            arguments.topics
+        ),
     );
     let (plant, _screen) = hosts.at(Place::North, || {
         let connect = || Client::builder().patience(PATIENCE).connect(&north.near);
@@ -190,6 +197,7 @@ pub fn perform(
     let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let (messages, bytes) = (counted(&load.local.messages), counted(&load.local.bytes));
     let plant = load.stop()?;
+    stage.ledger.end();
     stage.settle()?;
     drop(plant);
     stage.bar.finish_and_clear();
@@ -312,7 +320,7 @@ impl Stage<'_> {
         self.hosts.cut(Place::South, true);
         self.watch_for(cut / 2)?;
         let (index, epoch) = self.north.kill_primary()?;
-        self.ledger.begin("and north's primary was killed meanwhile", &["south"]);
+        self.ledger.begin("north's primary was killed meanwhile", &["south"]);
         say(&self.bar, "and killed the primary of north meanwhile");
         self.watch_for(cut / 2)?;
         self.hosts.cut(Place::South, false);
@@ -325,7 +333,7 @@ impl Stage<'_> {
 
     fn move_a_site(&self) -> Result<(), Trouble> {
         let (old, new) = self.hosts.move_on(Place::South)?;
-        self.ledger.begin(&format!("south moved from {old} to {new}"), &[]);
+        self.ledger.begin(&format!("south moved to {new}"), &[]);
         say(&self.bar, &format!("south has the address {new} now, and {old} no longer"));
         self.watch_for(MOVED)?;
         Ok(())
@@ -339,7 +347,7 @@ impl Stage<'_> {
         self.routers.iter_mut().try_for_each(Router::kill)?;
         self.watch_for(cut / 2)?;
         let (index, epoch) = self.north.kill_primary()?;
-        self.ledger.begin("and north's primary was killed meanwhile", &RECEIVERS);
+        self.ledger.begin("north's primary was killed meanwhile", &RECEIVERS);
         say(&self.bar, "and killed the primary of north meanwhile");
         self.watch_for(cut / 2)?;
         self.ledger.begin("the routers are back", &RECEIVERS);
@@ -368,10 +376,12 @@ impl Stage<'_> {
         let until = Instant::now() + span;
         while Instant::now() < until {
             if self.stop.load(Ordering::Relaxed) {
-                return Err(Trouble("the demo was asked to end".to_owned()));
+                return Err(Trouble(ASKED_TO_END.to_owned()));
             }
             let (published, live, backlog) = self.ledger.counts();
-            self.bar.set_message(format!("{published} published, {live} came live, {backlog} as backlog"));
+            self.bar.set_message(format!(
+                "{published} published; to both sites together {live} came live, {backlog} as backlog"
+            ));
             self.bar.tick();
             std::thread::sleep(Duration::from_millis(100));
         }

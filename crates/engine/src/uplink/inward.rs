@@ -7,7 +7,7 @@ use super::ends::{Arrived, End};
 use super::outward::wish_for;
 use super::room::Share;
 use super::ways::Next;
-use super::{Uplink, UplinkReporter, Which, may_cross, within};
+use super::{Uplink, UplinkReporter, Which, may_cross, sampling, within};
 use contract::{Contract, Crossing, Mutant, Span, Time, TopicFilter};
 use endpoint::{Carried, Window};
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ impl<R: UplinkReporter> Uplink<R> {
     pub(super) fn wish_at_routers<N: Effects>(&mut self, net: &mut N) {
         let mut wished = BTreeMap::new();
         for (filter, way) in self.wanted() {
-            wish_for(&mut wished, &format!("+/{}", filter.as_str()), self.settings.near + way);
+            wish_for(&mut wished, &sampling::at_router("+", filter.as_str()), self.settings.near + way);
         }
         if Mutant::WantEverything.is_on() {
             wish_for(&mut wished, "#", Span::ZERO);
@@ -262,13 +262,13 @@ impl<R: UplinkReporter> Uplink<R> {
         let Some(there) = self.routers.get(router) else { return };
         let Some(account) = there.end.endpoint.stream(message.stream) else { return };
         let incarnation = message.life;
-        let parts = account.topic.split_once('/').filter(|(site, _)| *site != self.settings.site);
+        let parts = sampling::at_site(account.topic).filter(|(site, _)| *site != self.settings.site);
         let key = match parts {
             // Nothing but a site can be below its name, or the router lets others speak for it.
-            Some((site, topic)) if site == account.origin && self.wants(topic) => {
+            Some((site, topic)) if site == account.origin && self.wants(&topic) => {
                 Some((Box::from(topic), Box::from(account.publisher)))
             }
-            Some((site, topic)) if site != account.origin && self.wants(topic) => {
+            Some((site, topic)) if site != account.origin && self.wants(&topic) => {
                 let (whole, why) = (account.topic.to_owned(), NOT_ITS_OWN);
                 self.refuse(Which::Router(router), &whole, why);
                 None

@@ -123,38 +123,31 @@ impl<R: UplinkReporter> Uplink<R> {
     /// What others want of this site has changed, or who wants it: home is asked for it.
     pub(super) fn wish_at_home<N: Effects>(&mut self, net: &mut N) {
         let mut wanted = BTreeMap::new();
-        let mut missed = None;
         self.outward.sampling.want_nothing();
-        let own: Option<TopicFilter> = format!("{}/#", self.settings.site).parse().ok();
-        if self.carries
-            && let Some(own) = own
-        {
-            let below = self.settings.site.len() + 1;
+        let site = &self.settings.site;
+        let own = [format!("{site}/#"), format!("{}+/{site}/#", sampling::EVERY)];
+        let own: Vec<TopicFilter> = own.iter().filter_map(|own| own.parse().ok()).collect();
+        if self.carries {
             for router in &self.routers {
-                let ours = router.wishes.within(std::slice::from_ref(&own));
-                for (filter, way) in ours {
-                    let at_home = filter.as_str().get(below..).and_then(|filter| filter.parse().ok());
+                for (filter, way) in router.wishes.within(&own) {
+                    let at_home =
+                        sampling::at_site(filter.as_str()).and_then(|(_, filter)| filter.parse().ok());
                     let Some(filter): Option<TopicFilter> = at_home else { continue };
                     for shared in within(&filter, &self.settings.share) {
-                        let sampled = sampling::split(shared.as_str());
-                        let Some((every, of)) = sampled else {
-                            wish_for(&mut wanted, shared.as_str(), self.settings.far + way);
-                            continue;
-                        };
-                        let Ok(topics): Result<TopicFilter, _> = of.parse() else { continue };
-                        if self.outward.sampling.want(every, topics) {
-                            wish_for(&mut wanted, of, self.settings.far + way);
-                        } else {
-                            missed = Some(shared);
+                        match sampling::split(shared.as_str()) {
+                            None => wish_for(&mut wanted, shared.as_str(), self.settings.far + way),
+                            // It is best effort: nothing is planned for it.
+                            Some((every, of)) if self.outward.sampling.want(every, of) => {
+                                wish_for(&mut wanted, of, Span::ZERO);
+                            }
+                            Some(_) => {}
                         }
                     }
                 }
             }
         }
         self.wish_at(Which::Tap, wanted, net);
-        if let Some(missed) = missed {
-            self.tell_unwished(Which::Tap, missed.as_str(), "there are too many filters below $every/");
-        }
+        self.tell_missed_samples();
         self.forget_unwanted_samples(net);
         self.move_streams(net);
     }
@@ -162,10 +155,21 @@ impl<R: UplinkReporter> Uplink<R> {
     /// The router that is to carry a topic: of those that are reached and want it, the one for it; none, where `now` wants it and is just away,
     /// or has wanted it and has begun anew.
     fn router_for(&self, topic: &str, class: TrafficClass, now: Option<usize>) -> Option<usize> {
-        let way = self.way_of(class);
         let name = format!("{}/{topic}", self.settings.site);
-        let serves = |router: &Router| router.serves(&name);
-        let carries = |router: &Router| router.carries(&name);
+        self.router_for_name(&name, topic, class, now)
+    }
+
+    /// The same for what is called so at routers, and goes where this topic does.
+    pub(super) fn router_for_name(
+        &self,
+        name: &str,
+        topic: &str,
+        class: TrafficClass,
+        now: Option<usize>,
+    ) -> Option<usize> {
+        let way = self.way_of(class);
+        let serves = |router: &Router| router.serves(name);
+        let carries = |router: &Router| router.carries(name);
         let place = |place: usize, fits: &dyn Fn(&Router) -> bool| self.routers.get(place).is_some_and(fits);
         let best = |fits: &dyn Fn(&Router) -> bool| match &self.coordinator {
             None => {
@@ -174,7 +178,7 @@ impl<R: UplinkReporter> Uplink<R> {
                 let has_settled = |place: usize, router: &Router| {
                     !goes || Some(place) == now || router.settles_until.is_none()
                 };
-                self.best_listed(&name, way, |place, router| has_settled(place, router) && fits(router))
+                self.best_listed(name, way, |place, router| has_settled(place, router) && fits(router))
             }
             Some(coordinator) => {
                 let mut routers =
@@ -184,12 +188,12 @@ impl<R: UplinkReporter> Uplink<R> {
         };
         // Where somebody is not there whichever router is asked, it goes as if all were.
         let best = best(&serves).or_else(|| best(&carries));
-        let waits = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(&name));
+        let waits = |index: &usize| self.routers.get(*index).is_some_and(|router| router.wishes.mean(name));
         best.or(now.filter(waits))
     }
 
     /// Of the listed routers that fit, the one for a topic, by its name there.
-    pub(super) fn best_listed(
+    fn best_listed(
         &self,
         name: &str,
         way: TrafficClass,
@@ -509,7 +513,7 @@ impl<R: UplinkReporter> Uplink<R> {
             self.withdraw((router, publication), net);
         }
         self.outward.streams.values_mut().for_each(|sending| sending.leave(router));
-        self.outward.sampling.leave(router);
+        self.outward.sampling.leave(router).into_iter().for_each(|path| self.withdraw(path, net));
         // What nobody carries begins anew when somebody does.
         self.forget_uncarried();
         for stream in self.inward.streams_of(router) {
@@ -540,6 +544,7 @@ impl<R: UplinkReporter> Uplink<R> {
         self.with_end(which, net, |end, out| end.endpoint.withdraw(publication, out));
         if let Some(topic) = topic
             && self.is_troubled(which, &topic)
+            && sampling::split(&topic).is_none()
             && let Some((_, at_home)) = topic.split_once('/')
             && !self.outward.is_any_of(at_home, router)
         {
