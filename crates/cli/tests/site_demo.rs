@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::Value;
+use std::fs::File;
 use std::path::Path;
 use support::{Folder, Process, program, wait_until};
 
@@ -20,15 +21,24 @@ fn nothing_is_missing_and_nothing_comes_twice_in_the_demo_of_sites() {
     if jars.join("whole").exists() {
         words.extend(["--zookeeper".to_owned(), jars.display().to_string()]);
     }
-    let ran = folder.run_with(&words, &[("TMPDIR", &temporary.display().to_string())]);
-    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
-    assert_eq!((ran.code, &report["kept"]), (Some(0), &Value::Bool(true)), "{report:#}");
+    let (out, log) = (folder.path("demo.json"), folder.path("demo.log"));
+    let mut command = program(&words);
+    command.env("TMPDIR", &temporary).stdout(File::create(&out).unwrap()).stderr(File::create(&log).unwrap());
+    let mut demo = Process::adopt(command.spawn().unwrap(), log);
+    // It takes more than a minute in all.
+    for says in ["publishing", "its topics go by r2", "what was missed comes"] {
+        wait_until(says, || demo.log().contains(says));
+    }
+    let code = demo.wait_for_end();
+    let (shown, log) = (std::fs::read_to_string(&out).unwrap(), demo.log());
+    let report: Value = serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{log}"));
+    assert_eq!((code, &report["kept"]), (Some(0), &Value::Bool(true)), "{report:#}");
     let rows = report["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["published"].as_u64() > Some(0)), "{rows:#?}");
     // What happens without networks of their own is fewer things.
     assert_eq!(rows.len(), if report["apart"] == true { 9 } else { 8 }, "{rows:#?}");
     if report["apart"] != true {
-        println!("SKIPPED: this host gives no networks of their own: {}", ran.err);
+        println!("SKIPPED: this host gives no networks of their own: {log}");
     }
     let backlog = |row: &Value| row["sites"][0]["backlog"].as_u64().unwrap();
     assert!(
