@@ -117,7 +117,7 @@ impl Hosts {
 
     /// Cuts a host off from all others, or joins it again.
     pub fn cut(&self, place: Place, is_cut: bool) {
-        if let Hosts::Apart { line, .. } = self {
+        if let Hosts::Apart { line } = self {
             line.cut(place as usize, is_cut);
         }
     }
@@ -125,7 +125,7 @@ impl Hosts {
     /// Bytes that a host has sent to others.
     pub fn sent(&self, place: Place) -> Option<u64> {
         match self {
-            Hosts::Apart { line, .. } => Some(line.sent(place as usize)),
+            Hosts::Apart { line } => Some(line.sent(place as usize)),
             Hosts::Here => None,
         }
     }

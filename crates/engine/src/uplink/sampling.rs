@@ -73,10 +73,8 @@ fn span_of(text: &str) -> Option<Span> {
 #[derive(Default)]
 pub(super) struct Sampling {
     wanted: Vec<Wanted>,
-    /// How often each stream at home is wanted, by its number, as far as that has been looked at.
-    known: BTreeMap<u32, Vec<Every>>,
-    /// By the number of the stream at home, and how often it is wanted.
-    streams: BTreeMap<(u32, Every), Sampled>,
+    /// As what each stream at home is wanted, by its number; nothing where that has been looked at, and it is not.
+    streams: BTreeMap<u32, Vec<Sampled>>,
     /// A filter, or a stream, for which there is no room, and whether that has been told.
     missed: Option<(String, bool)>,
 }
@@ -87,7 +85,7 @@ struct Wanted {
 }
 
 /// How often, and as it was written: `1s` and `1000ms` are two.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq)]
 struct Every {
     text: Box<str>,
     span: Span,
@@ -95,21 +93,36 @@ struct Every {
 
 /// A stream of which some messages are sent.
 struct Sampled {
-    /// Which life of the stream at home it is made of.
-    of_life: u64,
+    every: Every,
+    /// What has been sent since it began.
+    life: Option<Life>,
+    path: Option<Path>,
+}
+
+/// A life of such a stream.
+#[derive(Clone, Copy)]
+struct Life {
+    /// Of which life of the stream at home it is made.
+    of: u64,
     /// And its own: when it began.
-    life: u64,
+    own: u64,
     next_seq: u64,
     /// When the last one was created that was sent.
     last: Option<Time>,
-    path: Option<Path>,
+}
+
+impl Sampled {
+    fn is_due(&self, message: &Arrived) -> bool {
+        let life = self.life.filter(|life| life.of == message.life);
+        let last = life.and_then(|life| life.last);
+        last.is_none_or(|last| is_apart(message.created, last, self.every.span))
+    }
 }
 
 impl Sampling {
     /// Nothing is wanted any more, until somebody wants it again.
     pub(super) fn want_nothing(&mut self) {
         self.wanted.clear();
-        self.known.clear();
     }
 
     /// Somebody wants this so often. Returns whether there is room for it.
@@ -133,41 +146,35 @@ impl Sampling {
         self.missed.get_or_insert_with(|| (name.to_owned(), false));
     }
 
-    /// How often a topic is wanted.
-    fn of(&self, topic: &str) -> Vec<Every> {
-        let meant = self.wanted.iter().filter(|wanted| wanted.of.matches(topic));
-        let mut all: Vec<Every> = meant.map(|wanted| wanted.every.clone()).collect();
-        // Two filters may mean the topic.
-        all.sort();
-        all.dedup();
-        all
+    /// As what a topic is wanted: what is known of it so far stays, and what is not wanted any more is returned.
+    fn look_at(&self, topic: &str, mut known: Vec<Sampled>) -> (Vec<Sampled>, Vec<Sampled>) {
+        let mut wanted: Vec<Sampled> = Vec::new();
+        for Wanted { every, .. } in self.wanted.iter().filter(|wanted| wanted.of.matches(topic)) {
+            // Two filters may mean the topic.
+            if wanted.iter().all(|other| other.every != *every) {
+                let place = known.iter().position(|known| known.every == *every);
+                let fresh = || Sampled { every: every.clone(), life: None, path: None };
+                wanted.push(place.map_or_else(fresh, |place| known.swap_remove(place)));
+            }
+        }
+        (wanted, known)
     }
 
-    /// As what a message of a topic is to be sent now.
-    fn due(&mut self, topic: &str, message: &Arrived) -> Vec<Every> {
-        if !self.known.contains_key(&message.stream) {
-            self.known.insert(message.stream, self.of(topic));
-        }
-        let streams = &self.streams;
-        let is_due = |every: &&Every| {
-            let known = streams.get(&(message.stream, (*every).clone()));
-            let last = known.filter(|known| known.of_life == message.life).and_then(|known| known.last);
-            last.is_none_or(|last| is_apart(message.created, last, every.span))
-        };
-        let known = self.known.get(&message.stream).into_iter().flatten();
-        known.filter(is_due).cloned().collect()
+    /// Streams that are sent.
+    fn open(&self) -> usize {
+        self.streams.values().flatten().filter(|sampled| sampled.path.is_some()).count()
     }
 
     /// The clock has been set.
     pub(super) fn step(&mut self, by: Span) {
-        let last = self.streams.values_mut().filter_map(|sampled| sampled.last.as_mut());
-        last.for_each(|last| *last = last.moved(by));
+        let lives = self.streams.values_mut().flatten().filter_map(|sampled| sampled.life.as_mut());
+        lives.for_each(|life| life.last = life.last.map(|last| last.moved(by)));
     }
 
     /// A router is to have nothing more of this site. Returns what it had.
     pub(super) fn leave(&mut self, router: usize) -> Vec<Path> {
         let there = |sampled: &mut Sampled| sampled.path.take_if(|path| path.0 == router);
-        self.streams.values_mut().filter_map(there).collect()
+        self.streams.values_mut().flatten().filter_map(there).collect()
     }
 }
 
@@ -182,60 +189,60 @@ impl<R: UplinkReporter> Uplink<R> {
         if !is_own || account.topic.starts_with('$') {
             return;
         }
-        let due = self.outward.sampling.due(account.topic, message);
-        if !due.is_empty() {
-            let topic = account.topic.to_owned();
-            due.into_iter().for_each(|every| self.send_sample(every, &topic, (message, payload), net));
+        let sampling = &mut self.outward.sampling;
+        if !sampling.streams.contains_key(&message.stream) {
+            let (wanted, _) = sampling.look_at(account.topic, Vec::new());
+            sampling.streams.insert(message.stream, wanted);
         }
+        let known = sampling.streams.get_mut(&message.stream);
+        let Some(known) = known.filter(|known| known.iter().any(|sampled| sampled.is_due(message))) else {
+            return;
+        };
+        let (mut samples, topic) = (std::mem::take(known), account.topic.to_owned());
+        for sampled in samples.iter_mut().filter(|sampled| sampled.is_due(message)) {
+            self.send_sample(sampled, &topic, (message, payload), net);
+        }
+        self.outward.sampling.streams.insert(message.stream, samples);
     }
 
     fn send_sample<N: Effects>(
         &mut self,
-        every: Every,
+        sampled: &mut Sampled,
         topic: &str,
         (message, payload): (&Arrived, &[u8]),
         net: &mut N,
     ) {
-        let name = at_router(&self.settings.site, &format!("{EVERY}{}/{topic}", every.text));
-        let key = (message.stream, every);
-        let known = self.outward.sampling.streams.remove(&key);
-        let of_life = message.life;
-        let mut sampled = match known {
-            Some(known) if known.of_life == of_life => known,
-            former => {
-                let path = former.and_then(|former| former.path);
-                path.into_iter().for_each(|path| self.withdraw(path, net));
-                if self.outward.sampling.streams.len() >= STREAMS_MAX {
-                    self.outward.sampling.miss(&name);
-                    return self.tell_missed_samples();
-                }
-                // A later one than that of the uplink that may have sent some before.
-                let life = self.seen.max(message.created).0;
-                Sampled { of_life, life, next_seq: 0, last: None, path: None }
-            }
-        };
+        let name = at_router(&self.settings.site, &format!("{EVERY}{}/{topic}", sampled.every.text));
+        // A later one than that of the uplink that may have sent some before.
+        let own = self.seen.max(message.created).0;
+        let fresh = Life { of: message.life, own, next_seq: 0, last: None };
+        let life = sampled.life.filter(|life| life.of == message.life).unwrap_or(fresh);
+        let goes_on = sampled.life.is_some_and(|before| before.own == life.own);
         let now = sampled.path.map(|(router, _)| router);
         let router = self.router_for_name(&name, topic, TrafficClass::Bulk, now);
-        if sampled.path.map(|(router, _)| router) != router {
+        if now != router || !goes_on {
             sampled.path.take().into_iter().for_each(|path| self.withdraw(path, net));
-            sampled.path = router.and_then(|router| {
-                Some((router, self.open_samples(message.stream, router, &name, &sampled, net)?))
-            });
-        }
-        if let Some((router, publication)) = sampled.path {
-            let (seq, created) = (sampled.next_seq, message.created);
-            let sent = self.with_end(Which::Router(router), net, |end, out| {
-                end.endpoint.publish_as(publication, seq, created, payload, out)
-            });
-            // Where there is no room on the link now, the next message is tried.
-            if matches!(sent, Some(Ok(()))) {
-                if let Some(router) = self.routers.get_mut(router) {
-                    router.sent.count(sent.as_ref(), payload.len());
-                }
-                (sampled.next_seq, sampled.last) = (seq + 1, Some(created));
+            if self.outward.sampling.open() >= STREAMS_MAX {
+                self.outward.sampling.miss(&name);
+                return self.tell_missed_samples();
             }
+            sampled.path = router.and_then(|router| {
+                Some((router, self.open_samples(message.stream, router, &name, &life, net)?))
+            });
         }
-        self.outward.sampling.streams.insert(key, sampled);
+        sampled.life = Some(life);
+        let Some((router, publication)) = sampled.path else { return };
+        let (seq, created) = (life.next_seq, message.created);
+        let sent = self.with_end(Which::Router(router), net, |end, out| {
+            end.endpoint.publish_as(publication, seq, created, payload, out)
+        });
+        // Where there is no room on the link now, the next message is tried.
+        if matches!(sent, Some(Ok(()))) {
+            if let Some(router) = self.routers.get_mut(router) {
+                router.sent.count(sent.as_ref(), payload.len());
+            }
+            sampled.life = Some(Life { next_seq: seq + 1, last: Some(created), ..life });
+        }
     }
 
     /// Asks a router to carry some messages of a stream.
@@ -244,7 +251,7 @@ impl<R: UplinkReporter> Uplink<R> {
         stream: u32,
         router: usize,
         name: &str,
-        sampled: &Sampled,
+        life: &Life,
         net: &mut N,
     ) -> Option<u32> {
         let site = self.settings.site.clone();
@@ -253,8 +260,8 @@ impl<R: UplinkReporter> Uplink<R> {
             topic: name,
             publisher: &publisher,
             origin: &site,
-            incarnation: sampled.life,
-            first_seq: sampled.next_seq,
+            incarnation: life.own,
+            first_seq: life.next_seq,
             contract: Contract::unstated(),
             retain: 0,
             crossing: Crossing { promised: false, ..Crossing::default() },
@@ -271,7 +278,7 @@ impl<R: UplinkReporter> Uplink<R> {
     /// What there is no room for is told, once until there is.
     pub(super) fn tell_missed_samples(&mut self) {
         let sampling = &mut self.outward.sampling;
-        let has_room = sampling.wanted.len() < FILTERS_MAX && sampling.streams.len() < STREAMS_MAX;
+        let has_room = sampling.wanted.len() < FILTERS_MAX && sampling.open() < STREAMS_MAX;
         if has_room {
             sampling.missed = None;
         }
@@ -284,25 +291,24 @@ impl<R: UplinkReporter> Uplink<R> {
 
     /// What is not wanted any more is not sent any more.
     pub(super) fn forget_unwanted_samples<N: Effects>(&mut self, net: &mut N) {
-        let streams = std::mem::take(&mut self.outward.sampling.streams);
-        for ((stream, every), sampled) in streams {
+        for (stream, known) in std::mem::take(&mut self.outward.sampling.streams) {
             let account = self.tap.endpoint.stream(stream);
-            let spans = account.map(|account| self.outward.sampling.of(account.topic)).unwrap_or_default();
-            if spans.contains(&every) {
-                self.outward.sampling.streams.insert((stream, every), sampled);
-            } else if let Some(path) = sampled.path {
-                self.withdraw(path, net);
-            }
+            let topic = account.map(|account| account.topic.to_owned()).unwrap_or_default();
+            let (wanted, ended) = self.outward.sampling.look_at(&topic, known);
+            self.outward.sampling.streams.insert(stream, wanted);
+            self.withdraw_samples(ended, net);
         }
     }
 
     /// A stream has ended at home.
     pub(super) fn end_samples<N: Effects>(&mut self, stream: u32, net: &mut N) {
-        let sampling = &mut self.outward.sampling;
-        sampling.known.remove(&stream);
-        let ended = sampling.streams.extract_if(.., |(of, _), _| *of == stream);
-        let ended: Vec<Path> = ended.filter_map(|(_, sampled)| sampled.path).collect();
-        ended.into_iter().for_each(|path| self.withdraw(path, net));
+        let ended = self.outward.sampling.streams.remove(&stream).unwrap_or_default();
+        self.withdraw_samples(ended, net);
+    }
+
+    fn withdraw_samples<N: Effects>(&mut self, ended: Vec<Sampled>, net: &mut N) {
+        let paths = ended.into_iter().filter_map(|sampled| sampled.path);
+        paths.for_each(|path| self.withdraw(path, net));
     }
 }
 
