@@ -204,6 +204,8 @@ struct Origin {
     numbered: BTreeMap<(Box<str>, Box<str>), Numbered>,
     sources: BTreeMap<u64, Source>,
     places: BTreeMap<(u64, Box<str>), u64>,
+    /// Logs that have been heard of and have no place yet.
+    met: BTreeMap<(u64, Box<str>), Met>,
     pass: Option<Pass>,
     /// From which journal was handed on last.
     unsettled: Option<Unsettled>,
@@ -211,6 +213,13 @@ struct Origin {
     stayed: u32,
     came: Traffic,
     gone: u64,
+}
+
+/// When a log was heard of for the first time, and how far it had come.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    at: Span,
+    position: u64,
 }
 
 /// How what was missed of a stream is numbered.
@@ -364,6 +373,7 @@ impl Asking {
             had: BTreeMap::new(),
             given_up: BTreeMap::new(),
         };
+        origin.meet(now, &beat);
         let source = origin.sources.entry(beat.journal).or_insert(fresh);
         (source.heard, source.reigns, source.began) = (now, beat.reigns, beat.began);
         source.ends = beat.logs.into_iter().take(LOGS_MAX).map(|log| (log.log, log.end)).collect();

@@ -14,6 +14,8 @@ const STEP: Span = Span::millis(20);
 const WAY: Span = Span::millis(40);
 /// What was handed on has left.
 const LEAVING: Span = Span::millis(100);
+/// Journals say nothing of themselves before.
+const QUIET: Span = Span::secs(3);
 /// The clock of the publishing site is ahead by so much.
 const AHEAD: Span = Span::secs(3_600);
 
@@ -329,10 +331,10 @@ impl World {
             true
         });
         journal.answering = answering;
-        let logs = vec![LogEnd { log: LOG.into(), end: journal.ends[0].1 }];
+        let logs = vec![LogEnd { log: LOG.into(), end: journal.ends[0].1, now: journal.items.len() as u64 }];
         let beat = Beat { journal: journal.number, reigns: index == 0, began: Time(index as u64), logs };
         parts.into_iter().for_each(|part| self.send(1, Word::Part(part, now)));
-        if beats {
+        if beats && self.steady() >= QUIET {
             self.send(1, Word::Beat(beat));
         }
     }
@@ -522,7 +524,9 @@ const ANYTHING: [u32; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 fn play(seed: u64, may: &[u32]) -> Vec<String> {
     let mut world = World::new(seed);
     world.with(0, |asking, now, did| asking.act(now, true, did));
-    world.run_for(Span::secs(6));
+    // Something may happen when journals have just been heard of, before they could be asked.
+    let calm = QUIET + Span::millis(world.random.i64(600..5_000));
+    world.run_for(calm);
     // What was published before the first beat is nobody's.
     world.published.clear();
     let calm: BTreeSet<Message> = world.live.keys().cloned().collect();
@@ -584,6 +588,7 @@ fn every_mutant_is_noticed() {
         (Mutant::PassOverAway, &[5, 6, 7]),
         (Mutant::AnyLogFirst, &[5, 8, 8]),
         (Mutant::TellNoDoubts, &[9]),
+        (Mutant::MeetLate, &[0]),
     ] {
         Mutant::switch(Some(mutant));
         let noticed = (0..400).find(|seed| !play(*seed, may).is_empty());
@@ -601,9 +606,13 @@ fn what_another_site_says_may_be_anything() {
     let mut did = Did::default();
     asking.act(Time(1), true, &mut did);
     let list = Part::encode_list(1, 0, 9, &vec![(crate::StreamName::new("plant/1/x", "p", 1), vec![(0, 9)])]);
-    let beat =
-        Beat { journal: 1, reigns: true, began: Time(1), logs: vec![LogEnd { log: LOG.into(), end: 9 }] }
-            .encode();
+    let beat = Beat {
+        journal: 1,
+        reigns: true,
+        began: Time(1),
+        logs: vec![LogEnd { log: LOG.into(), end: 9, now: 9 }],
+    }
+    .encode();
     let hands_on = Progress::HandsOn { origin: "north".into(), journal: 1 }.encode();
     let doubts = Progress::Doubts(Span::secs(2)).encode();
     let hello = Progress::Hello.encode();
@@ -645,7 +654,7 @@ fn converse(items: Vec<(Message, Time)>, live: impl Fn(&Message) -> bool, second
     for step in 0..seconds * 10 {
         now = now + Span::millis(100);
         did.now = now;
-        let logs = vec![LogEnd { log: LOG.into(), end }];
+        let logs = vec![LogEnd { log: LOG.into(), end, now: end }];
         asking.hear_beat(now, "north", Beat { journal: 1, reigns: true, began: Time(1), logs });
         if step == 0 {
             for Message { topic, life, seq } in
@@ -700,7 +709,7 @@ fn who_goes_while_it_comes_gets_the_rest_in_order() {
                 60 => asking.want(now, wanted(), true),
                 _ => {}
             }
-            let logs = vec![LogEnd { log: LOG.into(), end: 2_000 }];
+            let logs = vec![LogEnd { log: LOG.into(), end: 2_000, now: 2_000 }];
             asking.hear_beat(now, "north", Beat { journal: 1, reigns: true, began: Time(1), logs });
             asking.tick(now, &mut did);
             std::mem::take(&mut did.asks)

@@ -54,6 +54,8 @@ pub struct LogEnd {
     pub log: Box<str>,
     /// That position.
     pub end: u64,
+    /// How far it has come by now: who hears of it for the first time has missed nothing up to there.
+    pub now: u64,
 }
 
 /// A keeper says that it is there, and what it has. Each does, twice in a second.
@@ -288,8 +290,8 @@ impl Beat {
     pub fn encode(&self) -> Vec<u8> {
         encode(|to| {
             to.u64(self.journal)?.bool(self.reigns)?.u64(self.began.0)?.array(self.logs.len() as u64)?;
-            for LogEnd { log, end } in &self.logs {
-                to.str(log)?.u64(*end)?;
+            for LogEnd { log, end, now } in &self.logs {
+                to.str(log)?.u64(*end)?.u64(*now)?;
             }
             Ok(())
         })
@@ -300,7 +302,7 @@ impl Beat {
         let from = &mut Decoder::new(bytes);
         let (journal, reigns, began) = (from.u64()?, from.bool()?, Time(from.u64()?));
         let logs = count(from, LOGS_MAX, "logs")?;
-        let logs = (0..logs).map(|_| Ok(LogEnd { log: text(from)?, end: from.u64()? }));
+        let logs = (0..logs).map(|_| Ok(LogEnd { log: text(from)?, end: from.u64()?, now: from.u64()? }));
         Ok(Beat { journal, reigns, began, logs: logs.collect::<Read<_>>()? })
     }
 }

@@ -228,6 +228,8 @@ pub enum Mutant {
     AnyLogFirst,
     /// A keeper that begins is not told that its site has just stood still.
     TellNoDoubts,
+    /// A log elsewhere counts from when it is asked for first, not from when it is heard of.
+    MeetLate,
     /// A bridge reads a writer of DDS although nobody elsewhere hears it.
     ReadUnwanted,
     /// A bridge reads a writer of DDS before anybody is ready to write what it writes.

@@ -114,8 +114,13 @@ impl Asking {
             if let Some(Unsettled { journal, .. }) = &origin.unsettled {
                 left &= hands.tell(&Progress::HandsOn { origin: site.clone(), journal: *journal });
             }
-            let places: Vec<_> =
+            let mut places: Vec<_> =
                 origin.places.iter().map(|((journal, log), at)| (*journal, log.clone(), *at)).collect();
+            // What was published before a log was heard of is asked for by who wants it.
+            if self.settings.history == Span::ZERO {
+                let met = origin.met.iter();
+                places.extend(met.map(|((journal, log), met)| (*journal, log.clone(), met.position)));
+            }
             for some in places.chunks(LOGS_MAX) {
                 left &= hands.tell(&had(site, Vec::new(), some.to_vec()));
             }

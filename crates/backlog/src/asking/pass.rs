@@ -1,11 +1,12 @@
 //! One pass over a part of a log elsewhere: a list of what is there, then what is missing of it.
 
 use super::{
-    EVERY, Handed, HandedOn, Hands, LEAVING, LISTENING, Numbered, Origin, SILENCE, Source, Unsettled, leaving,
+    EVERY, Handed, HandedOn, Hands, LEAVING, LISTENING, Met, Numbered, Origin, SILENCE, Source, Unsettled,
+    leaving,
 };
 use crate::ranges::Ranges;
 use crate::words::{LOGS_MAX, RANGES_MAX};
-use crate::{Ask, From, Item, Items, Listed, Progress, StreamName, Told, Want};
+use crate::{Ask, Beat, From, Item, Items, Listed, LogEnd, Progress, StreamName, Told, Want};
 use contract::{Mutant, Span, Time, TopicFilter};
 use std::collections::BTreeMap;
 
@@ -117,8 +118,27 @@ impl Origin {
         })
     }
 
+    /// Logs are heard of: of one that has no place everything that follows counts, also where it cannot be asked for a long time.
+    pub(super) fn meet(&mut self, now: Span, beat: &Beat) {
+        for LogEnd { log, now: position, .. } in beat.logs.iter().take(LOGS_MAX) {
+            let key = (beat.journal, log.clone());
+            if self.met.len() < PLACES_MAX && !self.places.contains_key(&key) {
+                self.met.entry(key).or_insert(Met { at: now, position: *position });
+            }
+        }
+    }
+
+    /// From where on a log without a place is asked for.
+    fn begin_where_met(&self, now: Span, journal: u64, log: &str, history: Span) -> From {
+        match self.met.get(&(journal, log.into())).filter(|_| !Mutant::MeetLate.is_on()) {
+            Some(met) if history == Span::ZERO => From::After(met.position),
+            met => From::Younger(history + met.map_or(Span::ZERO, |met| now - met.at)),
+        }
+    }
+
     /// A place never goes back.
     pub(super) fn move_place(&mut self, journal: u64, log: &str, position: u64) {
+        self.met.remove(&(journal, log.into()));
         let places = self.places.len();
         if let Some(place) = self.places.get_mut(&(journal, log.into())) {
             *place = position.max(*place);
@@ -212,7 +232,7 @@ impl Origin {
         let Some(next) = self.next_log(now) else { return };
         let (journal, log, end, place) = next;
         *number += 1;
-        let from = place.map_or(From::Younger(wish.history), From::After);
+        let from = place.map_or_else(|| self.begin_where_met(now, journal, &log, wish.history), From::After);
         let want = Want::List { from, up_to: end, filters: wish.filters.to_vec() };
         hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: wish.rate, want });
         self.pass = Some(Pass {

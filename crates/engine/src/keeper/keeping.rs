@@ -144,9 +144,10 @@ impl Keeping {
     /// The ends of the logs, as they were so long ago that everything before has had time to go its ordinary way.
     pub(super) fn settled(&self, now: Time) -> Vec<LogEnd> {
         let settled = self.ends.front().filter(|(at, _)| now.since(*at) >= SETTLING);
-        let Some((_, ends)) = settled else { return Vec::new() };
-        let logs = self.logs.iter().zip(ends);
-        logs.map(|(log, end)| LogEnd { log: log.filter.as_str().into(), end: *end }).collect()
+        let Some(((_, ends), (_, newest))) = settled.zip(self.ends.back()) else { return Vec::new() };
+        let logs = self.logs.iter().zip(ends.iter().zip(newest));
+        logs.map(|(log, (end, now))| LogEnd { log: log.filter.as_str().into(), end: *end, now: *now })
+            .collect()
     }
 
     /// The clock has been set.
