@@ -394,9 +394,10 @@ impl Asking {
         if std::mem::take(&mut self.clock.stood_still) {
             self.lately.clear();
         }
-        if now < self.clock.doubts_until && !Mutant::TrustLive.is_on() || !self.origins.contains_key(site) {
+        if now < self.clock.doubts_until && !Mutant::TrustLive.is_on() {
             return;
         }
+        // It may be the first that is heard of its site: what its keeper says of the same moment comes a little later.
         let own = publisher.strip_suffix(site).and_then(|name| name.strip_suffix('@')).unwrap_or(publisher);
         self.lately.push_back((now, site.into(), StreamName::new(topic, own, life), seq));
         if self.lately.len() > LATELY_MAX {

@@ -116,7 +116,7 @@ impl Asking {
             }
             let mut places: Vec<_> =
                 origin.places.iter().map(|((journal, log), at)| (*journal, log.clone(), *at)).collect();
-            // What was published before a log was heard of is asked for by who wants it.
+            // Of a log without a place what has come since it was heard of counts, for whoever begins later too.
             if self.settings.history == Span::ZERO {
                 let met = origin.met.iter();
                 places.extend(met.map(|((journal, log), met)| (*journal, log.clone(), met.position)));

@@ -122,8 +122,15 @@ impl Origin {
     pub(super) fn meet(&mut self, now: Span, beat: &Beat) {
         for LogEnd { log, now: position, .. } in beat.logs.iter().take(LOGS_MAX) {
             let key = (beat.journal, log.clone());
-            if self.met.len() < PLACES_MAX && !self.places.contains_key(&key) {
-                self.met.entry(key).or_insert(Met { at: now, position: *position });
+            if self.places.contains_key(&key) || self.met.contains_key(&key) {
+                continue;
+            }
+            if self.met.len() >= PLACES_MAX {
+                // Those of journals that are not there any more.
+                self.met.retain(|(journal, _), _| self.sources.contains_key(journal));
+            }
+            if self.met.len() < PLACES_MAX {
+                self.met.insert(key, Met { at: now, position: *position });
             }
         }
     }
