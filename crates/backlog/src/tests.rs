@@ -332,7 +332,7 @@ impl World {
         });
         journal.answering = answering;
         // A keeper looks at its journal ten times in a second.
-        let now_ends = journal.ends.iter().rev().take(6).last().map_or(0, |(_, end)| *end);
+        let now_ends = journal.ends.iter().rev().nth(5).map_or(0, |(_, end)| *end);
         let logs = vec![LogEnd { log: LOG.into(), end: journal.ends[0].1, now: now_ends }];
         let beat = Beat { journal: journal.number, reigns: index == 0, began: Time(index as u64), logs };
         parts.into_iter().for_each(|part| self.send(1, Word::Part(part, now)));
