@@ -26,7 +26,7 @@ fn nothing_is_missing_and_nothing_comes_twice_in_the_demo_of_sites() {
     command.env("TMPDIR", &temporary).stdout(File::create(&out).unwrap()).stderr(File::create(&log).unwrap());
     let mut demo = Process::adopt(command.spawn().unwrap(), log);
     // It takes more than a minute in all.
-    for says in ["publishing", "its topics go by r2", "what was missed comes"] {
+    for says in ["publishing", "its topics go by r2", "what was missed comes", "still on its way"] {
         wait_until(says, || demo.log().contains(says));
     }
     let code = demo.wait_for_end();

@@ -391,6 +391,7 @@ impl Stage<'_> {
     /// Waits for what is still on its way.
     fn settle(&self) -> Result<(), Trouble> {
         let until = Instant::now() + SETTLE;
+        say(&self.bar, "nothing is published any more: waiting for what is still on its way");
         while !self.ledger.is_complete() && Instant::now() < until {
             self.watch_for(Duration::from_millis(200))?;
         }
