@@ -1,12 +1,12 @@
 //! What is looked at now and then: connections that say nothing, sessions and streams that nobody came back to.
 
 use crate::broker::Broker;
-use crate::commands::sites::site;
 use crate::commands::tasks::{LINKS_PER_UNIT, Task, UNITS_PER_SLICE};
 use crate::membership::partner::Look;
 use crate::outputs::Outputs;
 use crate::store::ids::SessionId;
 use crate::store::links::Party;
+use crate::store::links::site;
 use crate::store::sessions::Session;
 use crate::store::table::{Stream, Table};
 use crate::watch::COMPLAINT_INTERVAL;

@@ -36,6 +36,19 @@ pub struct Carried<'a> {
     pub crossing: Crossing,
 }
 
+/// A message that is published for somebody else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Passed<'a> {
+    /// Its publisher's number.
+    pub seq: u64,
+    /// When it was created, by our clock.
+    pub created: Time,
+    /// How it came: [`MessageFlags::TRUTHS`].
+    pub truths: MessageFlags,
+    /// What it carries, with its trailer.
+    pub payload: &'a [u8],
+}
+
 impl Endpoint {
     /// Begins to publish a stream for somebody else. Messages may follow at once: a broker that refuses it drops them. Whoever calls sees to it
     /// that no stream is carried twice.
@@ -77,16 +90,15 @@ impl Endpoint {
         Some((&publication.topic, publication.carried.as_ref()?.crossing))
     }
 
-    /// Publishes a message under the number that its publisher gave it, created when our clock showed `created`. It is retained as the
-    /// contract says; while there is no primary, that is all that happens.
+    /// Publishes a message under the number that its publisher gave it. It is retained as the contract says; while there is no primary, that is
+    /// all that happens.
     pub fn publish_as(
         &mut self,
         number: u32,
-        seq: u64,
-        created: Time,
-        payload: &[u8],
+        passed: &Passed<'_>,
         out: &mut impl Outputs,
     ) -> Result<(), PublishError> {
+        let Passed { seq, created, truths, payload } = *passed;
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(PublishError::TooLong(payload.len()));
         }
@@ -98,7 +110,7 @@ impl Endpoint {
             return Err(PublishError::Refused(text.clone()));
         }
         publication.next_seq = publication.next_seq.max(seq.saturating_add(1));
-        publication.retention.keep(seq, created, payload);
+        publication.retention.keep(*passed);
         let Some((broker, link)) = primary.filter(|_| !publication.held) else { return Ok(()) };
         if out.backlog(link) > self.settings.backlog_bytes() {
             return Err(PublishError::Overloaded);
@@ -106,8 +118,7 @@ impl Endpoint {
         let resends = publication.resent != self.succession;
         publication.bring_up_to_date(number, broker, link, (Some(self.succession), shift), out);
         if !resends || publication.retention.is_empty() {
-            let (flags, created) = (MessageFlags::NONE, created + shift);
-            let message = Message { stream: number, flags, seq, created, payload };
+            let message = Message { stream: number, flags: truths, seq, created: created + shift, payload };
             out.send_message(link, MessageKind::Publish, &message);
         }
         Ok(())

@@ -11,7 +11,8 @@
 //! already sent are data like any other; they are taken, and duplicates are dropped.
 
 use crate::brokers::{BrokerLink, Connection, Greeting};
-use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError};
+use crate::carrying::Passed;
+use crate::publication::{AdvertiseError, Publication, PublicationState, PublishError, Retained};
 use crate::settings::{BROKERS_MAX, Settings};
 use crate::subscription::{Confirmation, Delivery, Inbound, StreamAccount, Subscription};
 use crate::tally::{Arrival, Tally};
@@ -377,7 +378,8 @@ impl Endpoint {
         }
         let seq = publication.next_seq;
         publication.next_seq += 1;
-        publication.retention.keep(seq, now, payload);
+        let truths = MessageFlags::NONE;
+        publication.retention.keep(Passed { seq, created: now, truths, payload });
         if let Some((_, link)) = primary {
             let message = Message { stream: number, flags: MessageFlags::NONE, seq, created: now, payload };
             out.send_message(link, MessageKind::Publish, &message);
@@ -504,11 +506,10 @@ impl Endpoint {
         self.inbound.get(stream as usize).map(|inbound| inbound.incarnation)
     }
 
-    /// What is retained of a publication, the oldest first: number, creation, payload.
-    pub fn retained(&self, publication: u32) -> impl Iterator<Item = (u64, Time, &[u8])> {
+    /// What is retained of a publication, the oldest first.
+    pub fn retained(&self, publication: u32) -> impl Iterator<Item = &Retained> {
         let publication = self.publications.get(publication as usize).and_then(Option::as_ref);
-        let kept = publication.map(|publication| publication.retention.iter());
-        kept.into_iter().flatten().map(|kept| (kept.seq, kept.created, &*kept.payload))
+        publication.map(|publication| publication.retention.iter()).into_iter().flatten()
     }
 
     /// Judges the gaps whose time is over, also of streams on which nothing comes any more.
@@ -1242,6 +1243,10 @@ impl Endpoint {
             let judged = age.judge(inbound.due);
             let late = judged == Timeliness::Late && !Mutant::CallNothingLate.is_on();
             let unjudged = judged == Timeliness::CannotBeJudged;
+            let (truths, payload) = match self.settings.hands_on {
+                true => (message.flags.only(MessageFlags::TRUTHS), message.payload),
+                false => (MessageFlags::NONE, wire::trailer(message.flags, message.payload).0),
+            };
             inbound.late += u64::from(late);
             inbound.unjudged += u64::from(unjudged);
             out.deliver(&Delivery {
@@ -1255,7 +1260,8 @@ impl Endpoint {
                 reordered,
                 out_of_date: message.flags.contains(MessageFlags::OUT_OF_DATE),
                 apart: message.flags.contains(MessageFlags::APART),
-                payload: message.payload,
+                truths,
+                payload,
                 contract: &inbound.contract,
                 tally: &inbound.tally,
                 stream: index,

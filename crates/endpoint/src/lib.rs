@@ -11,9 +11,9 @@ mod tally;
 mod window;
 mod witness;
 
-pub use carrying::Carried;
+pub use carrying::{Carried, Passed};
 pub use endpoint::{Asked, Endpoint, Outputs, Reigning, Unfit};
-pub use publication::{AdvertiseError, PublicationState, PublishError};
+pub use publication::{AdvertiseError, PublicationState, PublishError, Retained};
 pub use settings::{BROKERS_MAX, Credentials, Limits, Settings};
 pub use subscription::{Confirmation, Delivery, StreamAccount};
 pub use tally::Tally;

@@ -1,5 +1,6 @@
 //! The publishing end of one stream: numbers its messages, retains the newest, sends them again after a failover (FRAME, A6).
 
+use crate::carrying::Passed;
 use contract::{Contract, Crossing, Mutant, Remedies, Span, Time, TopicError};
 use wire::limits::PAYLOAD_BYTES_MAX;
 use wire::{Carry, Effects, Frame, LinkId, Message, MessageFlags, MessageKind, Register};
@@ -69,11 +70,21 @@ pub(crate) struct Retention {
     kept: usize,
 }
 
-#[derive(Clone, Default)]
-pub(crate) struct Retained {
-    pub(crate) seq: u64,
-    pub(crate) created: Time,
-    pub(crate) payload: Vec<u8>,
+/// A message that is retained.
+#[derive(Clone, Default, Debug)]
+pub struct Retained {
+    seq: u64,
+    created: Time,
+    truths: MessageFlags,
+    payload: Vec<u8>,
+}
+
+impl Retained {
+    /// As what it is published.
+    pub fn passed(&self) -> Passed<'_> {
+        let Retained { seq, created, truths, ref payload } = *self;
+        Passed { seq, created, truths, payload }
+    }
 }
 
 impl Retention {
@@ -81,9 +92,9 @@ impl Retention {
         Retention { slots: (0..messages).map(|_| Retained::default()).collect(), next: 0, kept: 0 }
     }
 
-    pub(crate) fn keep(&mut self, seq: u64, created: Time, payload: &[u8]) {
+    pub(crate) fn keep(&mut self, Passed { seq, created, truths, payload }: Passed<'_>) {
         let Some(slot) = self.slots.get_mut(self.next) else { return };
-        (slot.seq, slot.created) = (seq, created);
+        (slot.seq, slot.created, slot.truths) = (seq, created, truths);
         slot.payload.clear();
         slot.payload.extend_from_slice(payload);
         self.next = (self.next + 1) % self.slots.len();
@@ -172,7 +183,8 @@ impl Publication {
     pub(crate) fn admit(&mut self, contract: Contract) {
         if self.retention.slots.len() < contract.retain as usize {
             let mut retention = Retention::new(contract.retain);
-            self.retention.iter().for_each(|kept| retention.keep(kept.seq, kept.created, &kept.payload));
+            let all = self.retention.iter();
+            all.for_each(|kept| retention.keep(kept.passed()));
             self.retention = retention;
         }
         self.state = PublicationState::Admitted(contract);
@@ -211,7 +223,7 @@ impl Publication {
         for kept in self.retention.iter() {
             let message = Message {
                 stream: number,
-                flags: MessageFlags::RESEND,
+                flags: MessageFlags::RESEND.with(kept.truths),
                 seq: kept.seq,
                 created: kept.created + shift,
                 payload: &kept.payload,
@@ -248,17 +260,21 @@ impl Publication {
 mod tests {
     use super::*;
 
+    fn own(seq: u64, payload: &[u8]) -> Passed<'_> {
+        Passed { seq, created: Time(seq), truths: MessageFlags::NONE, payload }
+    }
+
     #[test]
     fn the_newest_messages_are_retained_oldest_first() {
         let mut retention = Retention::new(3);
         assert_eq!(retention.iter().count(), 0);
         for seq in 0..5 {
-            retention.keep(seq, Time(seq), &[seq as u8]);
+            retention.keep(own(seq, &[seq as u8]));
         }
         let kept: Vec<_> = retention.iter().map(|kept| (kept.seq, kept.payload.clone())).collect();
         assert_eq!(kept, [(2, vec![2]), (3, vec![3]), (4, vec![4])]);
         let mut none = Retention::new(0);
-        none.keep(1, Time(1), b"x");
+        none.keep(own(1, b"x"));
         assert_eq!(none.iter().count(), 0);
     }
 
@@ -269,7 +285,7 @@ mod tests {
         for (retain, kept) in [(3, 3), (5, 5), (2, 5)] {
             publication.admit(contract.retain(retain));
             assert_eq!(publication.state, PublicationState::Admitted(contract.retain(retain)));
-            (0..9).for_each(|seq| publication.retention.keep(seq, Time(seq), b"x"));
+            (0..9).for_each(|seq| publication.retention.keep(own(seq, b"x")));
             assert_eq!(publication.retention.iter().count(), kept);
         }
     }

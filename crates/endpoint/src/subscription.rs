@@ -3,7 +3,7 @@
 use crate::tally::Tally;
 use crate::witness::Untold;
 use contract::{Contract, Crossing, Needs, Span, Time, TopicFilter};
-use wire::{LinkId, Mark};
+use wire::{LinkId, Mark, MessageFlags};
 
 /// A broker asks to be told when a message has been handed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,9 @@ pub struct Delivery<'a> {
     pub out_of_date: bool,
     /// The same: whether the things that it is made of are too far apart in time.
     pub apart: bool,
-    /// What it carries.
+    /// What else is true of it, for whoever hands it on: [`MessageFlags::TRUTHS`]. Nothing for others.
+    pub truths: MessageFlags,
+    /// What it carries; where the truths say so, with its trailer.
     pub payload: &'a [u8],
     /// The contract of its topic.
     pub contract: &'a Contract,

@@ -5,6 +5,8 @@ mod world;
 
 use ::mqtt::testing::QoS;
 use contract::{Contract, LinkClass, LinkDelay, Links, Span};
+use wire::{Carry, Frame, MessageFlags, Register, Standing};
+use world::alone::{Alone, hello};
 use world::{Who, World};
 
 /// The pairs of these worlds.
@@ -317,6 +319,153 @@ fn what_clients_of_mqtt_subscribe_is_wanted_as_well() {
         world.run_for(Span::millis(100));
     }
     assert_eq!(world.texts(desk).len(), 5);
+}
+
+/// Two sites and a router with clients of MQTT at both sites, and one client at each: who publishes, and who has subscribed.
+fn with_mqtt_at_both() -> (World, [usize; 2]) {
+    let mut world = World::of_pairs(3, |_| {}, Some(|_| {}));
+    for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+        world.add_site(site, pair, &[2], |settings| settings.retain = 8);
+    }
+    world.run_for(Span::secs(1));
+    let pump = world.connected(0, world::mqtt::lasting("pump"));
+    let desk = world.connected(2, world::mqtt::lasting("desk"));
+    world.want(desk, "plant/+", QoS::ExactlyOnce);
+    world.run_for(Span::millis(500));
+    (world, [pump, desk])
+}
+
+/// A message with everything that may belong to one.
+fn rich(qos: QoS, id: u16, payload: &[u8]) -> ::mqtt::testing::Publish {
+    let mut message = world::mqtt::message("plant/1", qos, id, payload);
+    message.retain = true;
+    let properties = message.properties.as_mut().unwrap();
+    properties.content_type = Some("text/plain".into());
+    properties.response_topic = Some("plant/answers".into());
+    properties.correlation_data = Some(b"17".to_vec().into());
+    properties.user_properties.push(("line".into(), "3".into()));
+    properties.message_expiry_interval = std::num::NonZeroU32::new(60);
+    message
+}
+
+#[test]
+fn what_clients_of_mqtt_say_of_a_message_crosses_with_it() {
+    let (mut world, [pump, desk]) = with_mqtt_at_both();
+    let spy = world.add_client_at(SOUTH, "spy", 7);
+    world.run_for(Span::millis(200));
+    world.subscribe(spy, "plant/#");
+    world.run_for(Span::millis(200));
+    let all = [(QoS::AtMostOnce, 0, "0"), (QoS::AtLeastOnce, 1, "1"), (QoS::ExactlyOnce, 2, "2")];
+    for (qos, id, text) in all {
+        world.say_5(pump, rich(qos, id, text.as_bytes()));
+        world.run_for(Span::millis(100));
+    }
+    // What the router has retained for it comes with it as well.
+    let reigns = (4..6).find(|broker| world.broker(*broker).is_primary()).unwrap();
+    world.kill(reigns);
+    world.say_5(pump, rich(QoS::AtLeastOnce, 3, b"3"));
+    world.run_for(Span::secs(2));
+    let came: Vec<_> = world.messages(desk).cloned().collect();
+    let had: Vec<_> = came.iter().map(|message| (message.qos, message.payload.to_vec())).collect();
+    let sent = all.into_iter().chain([(QoS::AtLeastOnce, 3, "3")]);
+    assert_eq!(had, sent.map(|(qos, _, text)| (qos, text.as_bytes().to_vec())).collect::<Vec<_>>());
+    for message in &came {
+        let expected = rich(message.qos, 1, b"");
+        let (had, expected) = (message.properties.clone().unwrap(), expected.properties.unwrap());
+        assert_eq!(had.content_type, expected.content_type);
+        assert_eq!(had.response_topic, expected.response_topic);
+        assert_eq!(had.correlation_data, expected.correlation_data);
+        assert_eq!(had.user_properties, expected.user_properties);
+        assert!(had.message_expiry_interval.is_some_and(|left| (57..=60).contains(&left.get())), "{had:?}");
+    }
+    let payloads: Vec<_> = world
+        .seen(spy)
+        .messages
+        .iter()
+        .map(|(.., payload)| String::from_utf8_lossy(payload).into_owned())
+        .collect();
+    assert_eq!(payloads, ["0", "1", "2", "3"], "native clients get the payload alone");
+}
+
+/// It would be out of date there as soon as nobody subscribes it for a while.
+#[test]
+fn what_is_retained_stays_at_its_site() {
+    let (mut world, [pump, desk]) = with_mqtt_at_both();
+    world.say_5(pump, rich(QoS::AtLeastOnce, 1, b"on"));
+    world.run_for(Span::millis(200));
+    assert_eq!(world.texts(desk), ["on"]);
+    for (broker, expected) in [(0, 1), (2, 0)] {
+        let late = world.connected(broker, world::mqtt::lasting("late"));
+        world.want(late, "plant/+", QoS::AtLeastOnce);
+        world.run_for(Span::secs(1));
+        assert_eq!(world.texts(late).len(), expected, "at broker {broker}");
+    }
+}
+
+/// A session at the other site that is away is kept what it wants with QoS 1, as at home.
+#[test]
+fn a_session_of_mqtt_that_is_away_gets_what_another_site_published_meanwhile() {
+    let (mut world, [pump, desk]) = with_mqtt_at_both();
+    world.cut_off(desk);
+    world.run_for(Span::millis(100));
+    for (id, text) in [(1, "a"), (2, "b")] {
+        world.say_5(pump, world::mqtt::message("plant/1", QoS::AtLeastOnce, id, text.as_bytes()));
+        world.run_for(Span::millis(100));
+    }
+    assert!(world.reconnect(desk, 2, world::mqtt::lasting("desk")), "its session is there");
+    world.run_for(Span::millis(200));
+    assert_eq!(world.texts(desk), ["a", "b"]);
+}
+
+/// Brokers believe the links of sites how a message came, and nobody else; and tell them, and nobody else.
+#[test]
+fn only_the_links_of_sites_say_and_hear_how_a_message_came() {
+    let mut broker = Alone::broker(0, |_| {});
+    broker.refuse_dials();
+    broker.pass(Span::secs(2));
+    assert!(broker.state().is_primary());
+    let names = ["@north", "@south", "pump", "desk"];
+    let links = names.map(|name| {
+        let link = broker.accept();
+        broker.tell(link, &hello(Standing::Orphaned, name, 0, 0));
+        link
+    });
+    let [north, south, pump, desk] = links;
+    let needs = contract::Needs::NONE;
+    for link in [south, desk] {
+        broker.tell(link, &Frame::Subscribe { number: 0, needs, filter: "north/+" });
+    }
+    let contract = contract();
+    broker.tell(
+        north,
+        &Frame::Carry(Carry {
+            stream: 0,
+            incarnation: 1,
+            first_seq: 0,
+            contract,
+            topic: "north/1",
+            publisher: "pump@north",
+            origin: "north",
+            crossing: contract::Crossing::NONE,
+        }),
+    );
+    broker.tell(
+        pump,
+        &Frame::Register(Register { stream: 0, incarnation: 1, contract: Some(contract), topic: "north/2" }),
+    );
+    for link in links {
+        broker.delivered(link);
+    }
+    let flags = MessageFlags::OUT_OF_DATE.with(MessageFlags::AT_LEAST_ONCE).with(MessageFlags::TRAILER);
+    let (whole, alone) = (b"12.5xy\x02\x00".to_vec(), b"12.5".to_vec());
+    for (from, at_site, at_client) in [
+        (north, (flags, whole.clone()), (MessageFlags::OUT_OF_DATE, alone)),
+        (pump, (MessageFlags::NONE, whole.clone()), (MessageFlags::NONE, whole.clone())),
+    ] {
+        broker.send_flagged(from, 0, flags, &whole);
+        broker.pass(Span::millis(10));
+        assert_eq!((broker.delivered(south), broker.delivered(desk)), (vec![at_site], vec![at_client]));
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl MessageFlags {
     /// A result that is made of things too far apart in time.
     pub const APART: MessageFlags = MessageFlags(8);
 
-    /// It came through MQTT with QoS 1 or more; see [`MessageFlags::TRUTHS`].
+    /// It came through MQTT with QoS 1 or more; see [`MessageFlags::FOREIGN`].
     pub const AT_LEAST_ONCE: MessageFlags = MessageFlags(16);
     /// It came through MQTT with QoS 2.
     pub const EXACTLY_ONCE: MessageFlags = MessageFlags(32);
@@ -57,9 +57,10 @@ impl MessageFlags {
     pub const RETAIN: MessageFlags = MessageFlags(64);
     /// Its payload ends with a [`trailer`].
     pub const TRAILER: MessageFlags = MessageFlags(128);
-    /// What is true of a message wherever it is: how it came through MQTT. Brokers tell each other, clients neither say nor
-    /// hear it.
-    pub const TRUTHS: MessageFlags = MessageFlags(16 | 32 | 64 | 128);
+    /// How it came through MQTT. Brokers and the links of sites tell each other, other clients neither say nor hear it.
+    pub const FOREIGN: MessageFlags = MessageFlags(16 | 32 | 64 | 128);
+    /// What is true of a message wherever it is: how it came, and what is wrong with it in time.
+    pub const TRUTHS: MessageFlags = MessageFlags(4 | 8 | 16 | 32 | 64 | 128);
 
     /// Both sets together.
     #[must_use]
@@ -71,6 +72,12 @@ impl MessageFlags {
     #[must_use]
     pub fn only(self, other: MessageFlags) -> MessageFlags {
         MessageFlags(self.0 & other.0)
+    }
+
+    /// What is in this set, and not in the other.
+    #[must_use]
+    pub fn without(self, other: MessageFlags) -> MessageFlags {
+        MessageFlags(self.0 & !other.0)
     }
 
     /// Whether all of `other` is set.

@@ -17,7 +17,7 @@ use crate::commands::register::Publisher;
 use crate::commands::tasks::{LINKS_PER_UNIT, TEST_UNITS, Task};
 use crate::outputs::Outputs;
 use crate::store::ids::{SessionId, TopicId};
-use crate::store::links::Party;
+use crate::store::links::{Party, site};
 use crate::store::sessions::Session;
 use crate::store::table::Topic;
 use contract::{Contract, LinkClass, Needs, Span, StreamId, Time, TopicFilter, invariant};
@@ -319,11 +319,6 @@ impl Broker {
 /// them, something follows after `/`.
 fn is_same(client: &str, other: &str) -> bool {
     client == other || site(client).is_some() && site(client) == site(other)
-}
-
-/// The site of which a client of this name is the link.
-pub(crate) fn site(client: &str) -> Option<&str> {
-    client.strip_prefix('@').and_then(|name| name.split('/').next())
 }
 
 /// Tells a link that a filter is wanted, and how long the way to the last who wants it takes; `None`: that it is not any more.

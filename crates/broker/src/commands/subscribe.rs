@@ -8,7 +8,7 @@ use crate::settings::Limits;
 use crate::steps::work::Flow;
 use crate::store::Store;
 use crate::store::ids::{SessionId, TopicId};
-use crate::store::links::Party;
+use crate::store::links::{Party, site};
 use crate::store::pace::Pace;
 use crate::store::sessions::{Deferred, Session};
 use crate::store::table::Topic;
@@ -27,7 +27,7 @@ const FILTERS_OF_A_SITE: usize = 16_384;
 /// Filters that a client may have.
 fn filters_of(client: &str, limits: &Limits) -> usize {
     let most = limits.filters_per_session;
-    if client.starts_with('@') { most.max(FILTERS_OF_A_SITE) } else { most }
+    if site(client).is_some() { most.max(FILTERS_OF_A_SITE) } else { most }
 }
 
 /// Subscribers of one confirmed topic: one bit each.

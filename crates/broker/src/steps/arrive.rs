@@ -95,9 +95,7 @@ impl Steps<'_> {
         let Some(link) = self.flow.store.links.get(from) else {
             return invariant!("who sends a frame has a link");
         };
-        // How a message came through another protocol is for brokers to say.
         let is_client = link.is_client();
-        let hidden = if is_client { MessageFlags::TRUTHS } else { MessageFlags::NONE };
         while !few.is_full()
             && let Some(message) = messages.next()
         {
@@ -112,7 +110,12 @@ impl Steps<'_> {
                 self.flow.stats.duplicates += 1;
                 continue;
             }
-            few.push((index, Message { flags: MessageFlags(message.flags.0 & !hidden.0), ..message }));
+            let mut flags = message.flags;
+            // How a message came through another protocol is for brokers and the links of sites to say.
+            if is_client && flags.only(MessageFlags::TRUTHS) != MessageFlags::NONE && !link.is_of_site() {
+                flags = flags.without(MessageFlags::TRUTHS);
+            }
+            few.push((index, Message { flags, ..message }));
         }
     }
 

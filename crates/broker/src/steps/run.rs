@@ -9,6 +9,7 @@ use crate::steps::plain;
 use crate::steps::work::{Flow, Work};
 use crate::store::Store;
 use crate::store::ids::SessionId;
+use crate::store::links::Link;
 use crate::store::queue::{Job, JobKind};
 use crate::store::ring::{Slot, SlotFlags};
 use crate::store::sessions::{Deferred, Session};
@@ -93,7 +94,7 @@ impl Steps<'_> {
             {
                 let expected = |stream: &Stream| session.expects(stream, seq);
                 announce(state, link, job.stream, stream, topic, expected, out);
-                out.send_message(link, MessageKind::Deliver, &message);
+                deliver((link, state), &message, (marks, stored), out);
                 continue;
             }
             waits = true;
@@ -270,11 +271,11 @@ impl Steps<'_> {
             session.pace.count_sent();
             let expected = |stream: &Stream| session.expects(stream, slot.seq);
             announce(state, link, waiting.stream, stream, topic, expected, out);
-            let flags = heard(slot.marks).with(asking(topic.confirms())).with(sent_again(slot.flags));
-            let (payload, _) = wire::trailer(slot.marks, payload);
-            let message =
-                Message { stream: waiting.stream.0, flags, seq: slot.seq, created: slot.created, payload };
-            out.send_message(link, MessageKind::Deliver, &message);
+            let Slot { seq, created, marks, .. } = *slot;
+            let flags = heard(marks).with(asking(topic.confirms())).with(sent_again(slot.flags));
+            let alone = wire::trailer(marks, payload).0;
+            let message = Message { stream: waiting.stream.0, flags, seq, created, payload: alone };
+            deliver((link, state), &message, (marks, payload), out);
             if !topic.confirms() {
                 handed.push((waiting, position));
             }
@@ -411,7 +412,23 @@ fn is_outdated(now: Time, table: &Table, waiting: &Deferred) -> bool {
 
 /// What clients are told of a message's marks.
 fn heard(marks: MessageFlags) -> MessageFlags {
-    MessageFlags(marks.0 & !MessageFlags::TRUTHS.0)
+    marks.without(MessageFlags::FOREIGN)
+}
+
+/// Gives a subscriber a message. The link of a site gets all of it, since it hands it on.
+#[inline]
+fn deliver(
+    (to, link): (LinkId, &Link),
+    message: &Message<'_>,
+    (marks, stored): (MessageFlags, &[u8]),
+    out: &mut impl Outputs,
+) {
+    if heard(marks) != marks && link.is_of_site() {
+        let whole = Message { flags: message.flags.with(marks), payload: stored, ..*message };
+        out.send_message(to, MessageKind::Deliver, &whole);
+    } else {
+        out.send_message(to, MessageKind::Deliver, message);
+    }
 }
 
 /// The flag of what is sent again after a failover: its deadline may be over.

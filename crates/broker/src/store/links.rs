@@ -97,6 +97,12 @@ impl Link {
         matches!(self.party, Party::Client { .. })
     }
 
+    /// Whether it carries messages between sites, with all that belongs to them.
+    #[inline]
+    pub(crate) fn is_of_site(&self) -> bool {
+        self.is_client() && site(&self.name).is_some()
+    }
+
     pub(crate) fn session(&self) -> Option<SessionId> {
         match self.party {
             Party::Client { session } => session,
@@ -114,6 +120,11 @@ impl Link {
     pub(crate) fn bind(&mut self, number: u32, stream: StreamId) {
         self.numbers.bind(number, stream);
     }
+}
+
+/// The site of which a client of this name is the link.
+pub(crate) fn site(client: &str) -> Option<&str> {
+    client.strip_prefix('@').and_then(|name| name.split('/').next())
 }
 
 /// All links, by their number.

@@ -6,10 +6,10 @@ use super::{BACKLOG, Side};
 use crate::uplink::ends::{Heard, Through};
 use backlog::{Ask, Handed, HandedOn, Hands, Place, Progress};
 use contract::{Contract, Crossing, Span, Time};
-use endpoint::{Carried, Endpoint, PublishError};
+use endpoint::{Carried, Endpoint, Passed, PublishError};
 use journal::{Files, Journal};
 use std::collections::BTreeMap;
-use wire::Effects;
+use wire::{Effects, MessageFlags};
 
 /// Streams of what was missed that may be published at once. Where there is one more, that of which nothing has come for longest ends.
 const STREAMS_MAX: usize = 4_096;
@@ -115,7 +115,8 @@ impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
         let Some(publication) = self.publication(message) else { return Handed::Never };
         let HandedOn { seq, created, item, .. } = *message;
         let mut out = Through { net: &mut *self.net, dials: Side::Tap.dials(), heard: &mut *self.heard };
-        match self.tap.publish_as(publication, seq, created, item.payload, &mut out) {
+        let passed = Passed { seq, created, truths: MessageFlags::NONE, payload: item.payload };
+        match self.tap.publish_as(publication, &passed, &mut out) {
             Ok(()) => Handed::On,
             Err(PublishError::Overloaded) => Handed::NoRoom,
             Err(_) => Handed::Never,

@@ -4,14 +4,14 @@ use super::Which;
 use crate::node::effects_through;
 use contract::{LinkClass, Needs, Span, Time, TrafficClass};
 use endpoint::{
-    Asked, BROKERS_MAX, Confirmation, Delivery, Endpoint, Outputs, PublicationState, Reigning, Settings,
-    Unfit,
+    Asked, BROKERS_MAX, Confirmation, Delivery, Endpoint, Outputs, Passed, PublicationState, Reigning,
+    Settings, Unfit,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use wire::{
-    Effects, Farewell, FarewellReason, Frame, LinkId, Mark, MarkKind, Message, MessageKind, PeerIndex,
-    Shortfall,
+    Effects, Farewell, FarewellReason, Frame, LinkId, Mark, MarkKind, Message, MessageFlags, MessageKind,
+    PeerIndex, Shortfall,
 };
 
 /// An endpoint, and what its numbers mean.
@@ -103,8 +103,18 @@ pub(crate) struct Arrived {
     pub(crate) life: u64,
     pub(crate) seq: u64,
     pub(crate) created: Time,
+    truths: MessageFlags,
     pub(crate) confirmation: Option<Confirmation>,
     payload: Range<usize>,
+}
+
+impl Arrived {
+    /// As what it is handed on. A router, or another site, retains nothing for clients of MQTT: who subscribes there while nobody else does would be given
+    /// what has been out of date since the last one left.
+    pub(super) fn passed<'a>(&self, payload: &'a [u8]) -> Passed<'a> {
+        let &Arrived { seq, created, truths, .. } = self;
+        Passed { seq, created, truths: truths.without(MessageFlags::RETAIN), payload }
+    }
 }
 
 /// Something else that has come.
@@ -203,9 +213,9 @@ impl<N: Effects> Outputs for Through<'_, N> {
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         let begin = self.heard.payloads.len();
         self.heard.payloads.extend_from_slice(delivery.payload);
-        let &Delivery { stream, life, seq, created, confirmation, .. } = delivery;
+        let &Delivery { stream, life, seq, created, truths, confirmation, .. } = delivery;
         let payload = begin..self.heard.payloads.len();
-        self.heard.messages.push(Arrived { stream, life, seq, created, confirmation, payload });
+        self.heard.messages.push(Arrived { stream, life, seq, created, truths, confirmation, payload });
     }
 
     fn repeated(&mut self, stream: u32, confirmation: Confirmation) {

@@ -48,7 +48,7 @@ impl<R: UplinkReporter> Uplink<R> {
         net: &mut N,
     ) -> bool {
         let sent = self.with_end(to, net, |end, out| {
-            end.endpoint.publish_as(publication, message.seq, message.created, payload, out)
+            end.endpoint.publish_as(publication, &message.passed(payload), out)
         });
         let traffic = match (from, to) {
             (Which::Router(router), _) => self.routers.get_mut(router).map(|router| &mut router.came),

@@ -11,7 +11,7 @@ use super::sampling::{self, Sampling};
 use super::ways::Next;
 use super::{Router, Uplink, UplinkReporter, Which, may_cross, within};
 use contract::{Contract, Crossing, LinkClass, Mutant, Narrow, Span, TopicFilter, TrafficClass};
-use endpoint::Carried;
+use endpoint::{Carried, Retained};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Effects;
 
@@ -272,7 +272,7 @@ impl<R: UplinkReporter> Uplink<R> {
         if let Some(next) = next {
             let kept = before.filter(|_| !Mutant::ForgetWhereMoved.is_on());
             let kept = kept.map(|(router, publication)| self.kept(router, publication)).unwrap_or_default();
-            let first = kept.first().map(|(seq, ..)| *seq);
+            let first = kept.first().map(|kept| kept.passed().seq);
             let first = first.or_else(|| self.tap.endpoint.stream(stream).map(|s| s.tally.next_seq()));
             let whose = (stream, sending.incarnation);
             let publication =
@@ -280,8 +280,8 @@ impl<R: UplinkReporter> Uplink<R> {
             opened = publication.map(|publication| (next, publication));
             if let Some((router, publication)) = opened {
                 self.with_end(Which::Router(router), net, |end, out| {
-                    for (seq, created, payload) in &kept {
-                        _ = end.endpoint.publish_as(publication, *seq, *created, payload, out);
+                    for kept in &kept {
+                        _ = end.endpoint.publish_as(publication, &kept.passed(), out);
                     }
                 });
             }
@@ -293,11 +293,10 @@ impl<R: UplinkReporter> Uplink<R> {
     }
 
     /// What is retained of a publication at a router.
-    fn kept(&self, router: usize, publication: u32) -> Vec<(u64, contract::Time, Vec<u8>)> {
+    fn kept(&self, router: usize, publication: u32) -> Vec<Retained> {
         let end = self.routers.get(router).map(|router| &router.end);
         let retained = end.map(|end| end.endpoint.retained(publication));
-        let owned = |(seq, created, payload): (u64, contract::Time, &[u8])| (seq, created, payload.to_vec());
-        retained.into_iter().flatten().map(owned).collect()
+        retained.into_iter().flatten().cloned().collect()
     }
 
     /// Tells a router what is known of a stream's messages when they come there, where that is something else than before.

@@ -13,7 +13,7 @@ use super::ends::Arrived;
 use super::outward::Path;
 use super::{Uplink, UplinkNews, UplinkReporter, Which, may_cross};
 use contract::{Contract, Crossing, Mutant, Span, Time, TopicFilter, TrafficClass};
-use endpoint::Carried;
+use endpoint::{Carried, Passed};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use wire::Effects;
@@ -224,6 +224,8 @@ impl<R: UplinkReporter> Uplink<R> {
             sampled.path.take().into_iter().for_each(|path| self.withdraw(path, net));
             if self.outward.sampling.open() >= STREAMS_MAX {
                 self.outward.sampling.miss(&name);
+                // It is tried again when the next one would be due.
+                sampled.life = Some(Life { last: Some(message.created), ..life });
                 return self.tell_missed_samples();
             }
             sampled.path = router.and_then(|router| {
@@ -234,7 +236,7 @@ impl<R: UplinkReporter> Uplink<R> {
         let Some((router, publication)) = sampled.path else { return };
         let (seq, created) = (life.next_seq, message.created);
         let sent = self.with_end(Which::Router(router), net, |end, out| {
-            end.endpoint.publish_as(publication, seq, created, payload, out)
+            end.endpoint.publish_as(publication, &Passed { seq, ..message.passed(payload) }, out)
         });
         // Where there is no room on the link now, the next message is tried.
         if matches!(sent, Some(Ok(()))) {

@@ -128,6 +128,14 @@ impl<N: Node> Alone<N> {
         self.feed(link, outbox);
     }
 
+    /// The same with flags.
+    pub fn send_flagged(&mut self, link: LinkId, seq: u64, flags: MessageFlags, payload: &[u8]) {
+        let mut outbox = Outbox::default();
+        let message = Message { stream: 0, flags, seq, created: self.seat.now, payload };
+        outbox.push_message(MessageKind::Publish, &message);
+        self.feed(link, outbox);
+    }
+
     /// The same with a mark.
     pub fn mark(&mut self, link: LinkId, kind: MarkKind, stream: u32, seq: u64) {
         let mut outbox = Outbox::default();
@@ -162,6 +170,19 @@ impl<N: Node> Alone<N> {
             }
         }
         words
+    }
+
+    /// The flags and payloads of messages that the node has said on a link since the last look.
+    pub fn delivered(&mut self, link: LinkId) -> Vec<(MessageFlags, Vec<u8>)> {
+        let bytes = self.seat.wires.take(link);
+        let (mut rest, mut delivered) = (&bytes[..], Vec::new());
+        while let Ok(Decoded::Frame(frame, used)) = decode(rest) {
+            rest = &rest[used..];
+            if let Frame::Deliver(messages) = frame {
+                delivered.extend(messages.map(|message| (message.flags, message.payload.to_vec())));
+            }
+        }
+        delivered
     }
 
     /// Why the node wants a link closed; `None` if it does not.

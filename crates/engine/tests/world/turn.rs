@@ -159,7 +159,8 @@ impl Turn for Turning<'_> {
                     let router = Uplink::<Told>::router_of(peer).map_or(0, |router| router + 1);
                     broker(world.ends[index][router])
                 }
-                Who::Mqtt(_) | Who::Stranger(_) => broker(0),
+                Who::Mqtt(_) => usize::from(peer.0),
+                Who::Stranger(_) => broker(0),
             };
             network::dial(self.world, self.host, to, peer, within);
         }

@@ -5,7 +5,9 @@ use super::repeats::Unwanted;
 use super::words::append_with_words;
 use super::{Action, Admits, Gateway, Rules, Step, Trouble};
 use crate::ids::{NO_SESSION, SessionId};
-use crate::packet::{Answer, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error};
+use crate::packet::{
+    Answer, Properties, Publish, Qos, Reason, Version, Will, acknowledge, acknowledge_error,
+};
 use crate::records::Key;
 use crate::session::{Outlet, Session, Told};
 use crate::unanswered::Pending;
@@ -43,15 +45,14 @@ pub struct Buffers {
 
 impl Buffers {
     /// Takes what a message needs besides its topic, which is there. Returns how it came.
-    fn fill(&mut self, now: Time, publisher: &str, publish: &Publish<'_>) -> MessageFlags {
+    fn fill(&mut self, publisher: &str, publish: &Publish<'_>) -> MessageFlags {
         self.publisher.clear();
         self.publisher.push_str(publisher);
         self.body.clear();
         let mut truths = truths_of(publish.qos, publish.retain);
         if publish.expiry.is_some() || publish.properties.has_forwardable() {
             self.body.extend_from_slice(publish.payload);
-            let expiry = publish.expiry.map(|expiry| Expiry::At(now + Span::secs(i64::from(expiry))));
-            if end_with(&mut self.body, expiry, |out| publish.properties.forward(out)) {
+            if end_with(&mut self.body, publish.expiry, |out| publish.properties.forward(out)) {
                 truths = truths.with(MessageFlags::TRAILER);
             }
         }
@@ -97,33 +98,22 @@ impl Draft {
     /// A client's will.
     pub(crate) fn of_will(publisher: Box<str>, will: Will) -> Draft {
         let mut body = will.payload.into_vec();
-        let expires = will.expiry.map(|expiry| Expiry::After(Span::secs(i64::from(expiry))));
         let mut truths = truths_of(will.qos, will.retain);
-        if end_with(&mut body, expires, |out| out.extend_from_slice(&will.properties)) {
+        if end_with(&mut body, will.expiry, |out| out.extend_from_slice(&will.properties)) {
             truths = truths.with(MessageFlags::TRAILER);
         }
         Draft { publisher, topic: will.topic, body, truths }
     }
 }
 
-/// When a message is of no use any more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Expiry {
-    At(Time),
-    /// After it is published.
-    After(Span),
-}
+/// In a trailer, of a message that never expires.
+const NEVER_EXPIRES: u64 = u64::MAX;
 
-/// Ends a payload with a trailer, unless there is nothing to say there.
-fn end_with(body: &mut Vec<u8>, expiry: Option<Expiry>, properties: impl FnOnce(&mut Vec<u8>)) -> bool {
+/// Ends a payload with a trailer, unless there is nothing to say there: how many seconds after its creation the message is of no use any more, whatever clock
+/// that was stamped by, and properties.
+fn end_with(body: &mut Vec<u8>, expiry: Option<u32>, properties: impl FnOnce(&mut Vec<u8>)) -> bool {
     let begins = body.len();
-    let (relative, nanos) = match expiry {
-        None => (0, 0),
-        Some(Expiry::At(at)) => (0, at.0),
-        Some(Expiry::After(span)) => (1, span.as_nanos_u64()),
-    };
-    body.push(relative);
-    body.extend_from_slice(&nanos.to_le_bytes());
+    body.extend_from_slice(&expiry.map_or(NEVER_EXPIRES, u64::from).to_le_bytes());
     let empty = body.len();
     properties(body);
     let bytes = body.len() - begins;
@@ -134,18 +124,15 @@ fn end_with(body: &mut Vec<u8>, expiry: Option<Expiry>, properties: impl FnOnce(
     true
 }
 
-/// What a trailer says: when the message expires, and its properties. One that is none says nothing: messages come from publishers of other
-/// protocols and from partners as well.
+/// What a trailer says: when the message expires, and its properties. One that is none says nothing: messages come from partners and other sites as
+/// well, and what is wrong would end the connections of whoever is given it.
 pub(crate) fn read_trailer(created: Time, trailer: &[u8]) -> (Option<Time>, &[u8]) {
-    let Some((relative, rest)) = trailer.split_first() else { return (None, &[]) };
-    let Some((nanos, properties)) = rest.split_first_chunk::<8>() else { return (None, &[]) };
-    let nanos = u64::from_le_bytes(*nanos);
-    let at = match (relative, nanos) {
-        (_, 0) => None,
-        (0, at) => Some(Time(at)),
-        (_, span) => Some(Time(created.0.saturating_add(span))),
-    };
-    (at, properties)
+    let Some((seconds, properties)) = trailer.split_first_chunk::<8>() else { return (None, &[]) };
+    if !Properties::are_forwarded(properties) {
+        return (None, &[]);
+    }
+    let seconds = i64::try_from(u64::from_le_bytes(*seconds)).ok();
+    (seconds.map(|seconds| created + Span::secs(seconds.min(u32::MAX.into()))), properties)
 }
 
 fn truths_of(qos: Qos, retain: bool) -> MessageFlags {
@@ -278,7 +265,7 @@ impl<R: Rules> Gateway<R> {
         let same = |outlet: &Outlet| asked.is_none() || outlet.asked == asked;
         let outlet = session.outlets.get(&buffers.topic).filter(same);
         let hint = outlet.map(|outlet| outlet.stream);
-        let truths = buffers.fill(now, &session.publisher, publish);
+        let truths = buffers.fill(&session.publisher, publish);
         let (id, qos, bytes) = (publish.id, publish.qos, publish.payload.len());
         let posting = buffers.posting(publish, (asked, self.settings.fallback), hint, truths);
         Step::Post(Post { session: index, id, qos, bytes, posting })

@@ -29,6 +29,11 @@ impl<'a> Properties<'a> {
         Entries(self.0).any(|entry| entry.goes_on())
     }
 
+    /// Whether these are what [`Properties::forward`] gives, and nothing else.
+    pub(crate) fn are_forwarded(encoded: &[u8]) -> bool {
+        property::check(&property::FORWARDED, encoded, |_, _| Ok(())).is_ok()
+    }
+
     /// Appends what goes on to subscribers, without a length before it: payload format, content type, response topic,
     /// correlation data and user properties.
     pub fn forward(&self, out: &mut Vec<u8>) {

@@ -128,6 +128,10 @@ pub(super) const PUBLISH: Place = place(
     ],
     "a property that a PUBLISH does not have",
 );
+pub(super) const FORWARDED: Place = place(
+    &[PAYLOAD_FORMAT, CONTENT_TYPE, RESPONSE_TOPIC, CORRELATION_DATA],
+    "a property that does not go on to subscribers",
+);
 pub(super) const ACKNOWLEDGE: Place =
     place(&[REASON_STRING], "a property that a PUBACK, PUBREC, PUBREL or PUBCOMP does not have");
 pub(super) const SUBSCRIBE: Place = place(&[SUBSCRIPTION_ID], "a property that a SUBSCRIBE does not have");
