@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+
+mod clusters;
+mod curve;
+mod index;
+mod pattern;
+mod profile;
+mod reading;
+mod space;
+mod words;
+
+pub use clusters::{Cluster, Resolution};
+pub use curve::DIMENSIONS_MAX;
+pub use index::{Interests, Key};
+pub use pattern::{Bounds, Pattern, Value};
+pub use profile::{Area, Interest, Profile};
+pub use reading::{At, ELEMENTS_MAX, Placed, ProfileError, WORD_BYTES_MAX, WrongElement, read};
+pub use space::{Dimension, Kind, NAME_BYTES_MAX, Space, SpaceError};
