@@ -242,6 +242,22 @@ pub enum Mutant {
     KeepNothingForLate,
     /// A stand-in whose writer is read by another bridge writes again what it has written.
     WriteAgain,
+    /// A peer lets any claim that comes replace the one before.
+    TakeOlderClaims,
+    /// A master keeps members that are lost.
+    KeepLost,
+    /// A region is never split.
+    NeverSplit,
+    /// A region that is too small stays so.
+    NeverAdopt,
+    /// Masters do not look whether others live.
+    WatchNobody,
+    /// Masters do not look for peers that they lost.
+    ForgetStrays,
+    /// Whoever hears a tree says what it knows, also when it is the same.
+    AskAgainAtOnce,
+    /// A master does not say that it is one.
+    ReignInSilence,
 }
 
 #[cfg(feature = "mutants")]

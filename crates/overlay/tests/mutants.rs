@@ -1,0 +1,35 @@
+//! Every checker notices a fault that was built in on purpose, within the number of seeds stated here.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+mod play;
+mod world;
+
+use contract::Mutant;
+use play::CHECKERS;
+use std::collections::BTreeSet;
+
+/// A fault, the checker that must notice it, whether anything happens, and within how many seeds.
+const MUTANTS: &[(Mutant, &str, bool, u64)] = &[
+    (Mutant::TakeOlderClaims, "epochs", true, 60),
+    (Mutant::KeepLost, "tables", true, 20),
+    (Mutant::NeverSplit, "shape", false, 20),
+    (Mutant::NeverAdopt, "shape", true, 60),
+    (Mutant::WatchNobody, "masters", true, 200),
+    (Mutant::ForgetStrays, "areas", true, 60),
+    (Mutant::AskAgainAtOnce, "calm", true, 60),
+    (Mutant::ReignInSilence, "news", true, 20),
+];
+
+#[test]
+fn every_mutant_is_noticed_by_its_checker() {
+    let broken = |seed, worst| play::play(seed, worst).first().map(|(checker, _)| *checker);
+    let missed = simulation::unnoticed(MUTANTS, Mutant::switch, broken);
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn every_checker_has_a_mutant() {
+    let covered: BTreeSet<&str> = MUTANTS.iter().map(|(_, checker, ..)| *checker).collect();
+    assert_eq!(covered, BTreeSet::from(CHECKERS));
+}
