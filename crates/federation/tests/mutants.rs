@@ -8,6 +8,7 @@ mod world;
 use contract::Mutant;
 use play::CHECKERS;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// What is played.
 #[derive(Clone, Copy)]
@@ -20,17 +21,17 @@ enum Kind {
     FailOver,
 }
 
-const MUTANTS: &[(Mutant, &str, Kind, u64)] = &[
-    (Mutant::KeepDeadRouters, "carriers", Kind::Worst, 40),
-    (Mutant::CarryBack, "ways", Kind::Calm, 20),
-    (Mutant::MatchAnything, "ways", Kind::Calm, 20),
-    (Mutant::TakeOlderEpochs, "epochs", Kind::Worst, 400),
-    (Mutant::KeepLinks, "links", Kind::Calm, 40),
-    (Mutant::KeepFirstRoute, "routes", Kind::Worst, 100),
-    (Mutant::ForgetRings, "carriers", Kind::Calm, 100),
-    (Mutant::KeepIdleTopics, "idle", Kind::Calm, 20),
-    (Mutant::LeaveNodes, "quiet", Kind::FailOver, 5),
-    (Mutant::KeepMoved, "carriers", Kind::Calm, 40),
+const MUTANTS: &[(Mutant, &str, Kind, Range<u64>)] = &[
+    (Mutant::KeepDeadRouters, "carriers", Kind::Worst, 0..40),
+    (Mutant::CarryBack, "ways", Kind::Calm, 0..20),
+    (Mutant::MatchAnything, "ways", Kind::Calm, 0..20),
+    (Mutant::TakeOlderEpochs, "epochs", Kind::Worst, 0..400),
+    (Mutant::KeepLinks, "links", Kind::Calm, 0..40),
+    (Mutant::KeepFirstRoute, "routes", Kind::Worst, 0..100),
+    (Mutant::ForgetRings, "carriers", Kind::Calm, 0..100),
+    (Mutant::KeepIdleTopics, "idle", Kind::Calm, 0..20),
+    (Mutant::LeaveNodes, "quiet", Kind::FailOver, 0..5),
+    (Mutant::KeepMoved, "carriers", Kind::Calm, 0..40),
 ];
 
 #[test]
