@@ -256,6 +256,16 @@ pub enum Mutant {
     ForgetStrays,
     /// Whoever hears a tree says what it knows, also when it is the same.
     AskAgainAtOnce,
+    /// What was not put again in time stays at its point.
+    KeepExpired,
+    /// An interest meets whatever lies on its pieces of the curve.
+    MeetAnybody,
+    /// A point does not say that a meeting is over.
+    PartInSilence,
+    /// A point that is no longer responsible is heeded no more at once.
+    LeaveAtOnce,
+    /// What is said to a point that has come to be responsible is said when it is due anyway.
+    PutLate,
     /// A master does not say that it is one.
     ReignInSilence,
 }

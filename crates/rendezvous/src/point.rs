@@ -1,0 +1,377 @@
+//! A rendezvous point: what was put there, who meets whom, and who is told (A7).
+//!
+//! The problem: a producer wants to know whether anybody wants what it has, a consumer where it comes from; they know nothing of each other,
+//! and either may come first, change, or go without a word.
+//!
+//! The idea: a profile is at one point, and an interest at every point that may have a profile which it matches, so that each pair meets at
+//! exactly one. There the pair has a topic, named after what both said. An end is told of a topic when the first of its meetings has it, and
+//! again when the last is over, however many there are at the other end. What is not put again in time is over.
+//!
+//! The invariant: an end has been told of exactly the topics of its meetings.
+//!
+//! What it leaves to others: which point is responsible, words that get lost ([`Point::known_of`] is compared), and the topics themselves.
+
+use crate::clusters::{Cluster, Resolution};
+use crate::index::{Interests, Key};
+use crate::profile::{Interest, Profile};
+use crate::space::Space;
+use contract::{Mutant, RingId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Who has put something at a point: one of those for whom a peer speaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Party {
+    /// The peer.
+    pub peer: RingId,
+    /// Which of those for whom it speaks.
+    pub number: u64,
+}
+
+/// The topic of a pair: the same for all who say the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Topic(pub u128);
+
+impl Topic {
+    /// Of a profile and an interest that matches it, as both are written.
+    pub fn of(profile: &str, interest: &str) -> Topic {
+        let mut hash = blake3::Hasher::new();
+        for text in [profile, interest] {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        }
+        let mut first = [0; 16];
+        hash.finalize_xof().fill(&mut first);
+        Topic(u128::from_le_bytes(first))
+    }
+}
+
+impl fmt::Display for Topic {
+    /// Its name among topics.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rv/{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What is put at a point.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Post {
+    /// Something that there is: tell me when somebody wants it (`notify_interest`).
+    Offer(Profile),
+    /// Something that is wanted: tell me when it is there (`notify_data`).
+    Want(Interest),
+}
+
+/// What the ends of meetings are told.
+pub trait Tell {
+    /// From now on a party has something to do with a topic.
+    fn met(&mut self, party: Party, topic: Topic);
+    /// No longer.
+    fn parted(&mut self, party: Party, topic: Topic);
+}
+
+/// Why something is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoRoom {
+    /// The point has no more room.
+    #[error("this point has {PARTIES_MAX} profiles and interests, and takes no more")]
+    Parties,
+    /// Too many meet what it says.
+    #[error("this would meet more than {MEETINGS_MAX} others at one point: say more closely what is meant")]
+    Meetings,
+}
+
+/// How many profiles and interests a point has at most.
+pub const PARTIES_MAX: usize = 200_000;
+/// How many others one of them meets at most at one point. Who comes later and would exceed that is refused, not those who met before.
+pub const MEETINGS_MAX: usize = 10_000;
+
+/// One who has put something.
+#[derive(Clone, Debug)]
+struct Entry {
+    text: Box<str>,
+    until: Time,
+    side: Side,
+    /// Whom it meets.
+    with: BTreeSet<Party>,
+    /// The topics of that, each with how many of them have it.
+    topics: BTreeMap<Topic, usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Side {
+    Offers { place: RingId, profile: Profile },
+    Wants { key: Key },
+}
+
+/// A rendezvous point.
+#[derive(Clone, Debug)]
+pub struct Point {
+    space: Space,
+    entries: BTreeMap<Party, Entry>,
+    interests: Interests<Party>,
+    /// Those who offer something, by where it is on the ring.
+    offers: BTreeSet<(RingId, Party)>,
+    ends: BTreeSet<(Time, Party)>,
+}
+
+impl Point {
+    /// With nothing put there.
+    pub fn new(space: &Space) -> Point {
+        Point {
+            space: space.clone(),
+            entries: BTreeMap::new(),
+            interests: Interests::new(space),
+            offers: BTreeSet::new(),
+            ends: BTreeSet::new(),
+        }
+    }
+
+    /// How many profiles and interests there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Puts something there until then, as it is written; or the same again; or something else in place of it (`update`). Whom both meet is
+    /// told nothing.
+    pub fn put(
+        &mut self,
+        party: Party,
+        text: &str,
+        post: Post,
+        until: Time,
+        tell: &mut impl Tell,
+    ) -> Result<(), NoRoom> {
+        if let Some(known) = self.entries.get_mut(&party) {
+            if *known.text == *text && known.side.is_that_of(&post) {
+                self.ends.remove(&(known.until, party));
+                known.until = until;
+                self.ends.insert((until, party));
+                return Ok(());
+            }
+        } else if self.entries.len() >= PARTIES_MAX {
+            return Err(NoRoom::Parties);
+        }
+        let mut with = self.whom(&post);
+        with.retain(|other| *other != party);
+        if with.len() > MEETINGS_MAX {
+            return Err(NoRoom::Meetings);
+        }
+        // What it said before goes at the end, so that who meets both hears of neither.
+        let before = self.entries.remove(&party);
+        let side = self.enter(party, post);
+        let entry = Entry { text: text.into(), until, side, with: BTreeSet::new(), topics: BTreeMap::new() };
+        self.entries.insert(party, entry);
+        self.ends.insert((until, party));
+        let mut met = Vec::new();
+        for other in with {
+            met.extend(self.meet(party, other, tell));
+        }
+        match before {
+            Some(before) => self.leave(party, &before, &met, tell),
+            None => met.into_iter().for_each(|topic| tell.met(party, topic)),
+        }
+        Ok(())
+    }
+
+    /// Takes something away (`delete`). Those whom it met are told; it is not.
+    pub fn take(&mut self, party: Party, tell: &mut impl Tell) {
+        if let Some(entry) = self.entries.remove(&party) {
+            self.forget(party, &entry);
+            for other in entry.with.iter().copied() {
+                self.part(party, &entry, other, tell);
+            }
+        }
+    }
+
+    /// What was not put again in time is over.
+    pub fn handle_timeout(&mut self, now: Time, tell: &mut impl Tell) {
+        while let Some((until, party)) = self.ends.first().copied().filter(|(until, _)| *until <= now) {
+            self.ends.remove(&(until, party));
+            if !Mutant::KeepExpired.is_on() {
+                self.take(party, tell);
+            }
+        }
+    }
+
+    /// When something is over next.
+    pub fn next_deadline(&self) -> Time {
+        self.ends.first().map_or(Time::NEVER, |(until, _)| *until)
+    }
+
+    /// The topics that a party was told of, and nothing if it has put nothing here.
+    pub fn known_of(&self, party: Party) -> impl Iterator<Item = Topic> {
+        self.entries.get(&party).into_iter().flat_map(|entry| entry.topics.keys().copied())
+    }
+
+    /// Whether it has put something here.
+    pub fn has(&self, party: Party) -> bool {
+        self.entries.contains_key(&party)
+    }
+
+    /// Keeps those of whom this is so, without a word to anybody: another point has the others now.
+    pub fn retain(&mut self, mut stays: impl FnMut(Party, &Post) -> bool) {
+        let gone = self.entries.iter().filter(|(party, entry)| {
+            let post = match &entry.side {
+                Side::Offers { profile, .. } => Post::Offer(profile.clone()),
+                Side::Wants { key } => match self.interests.get(*key) {
+                    Some((interest, _)) => Post::Want(interest.clone()),
+                    None => return true,
+                },
+            };
+            !stays(**party, &post)
+        });
+        let gone: Vec<Party> = gone.map(|(party, _)| *party).collect();
+        for party in gone {
+            self.take(party, &mut Silent);
+        }
+    }
+
+    /// Whom it would meet.
+    fn whom(&self, post: &Post) -> Vec<Party> {
+        match post {
+            Post::Offer(profile) => self.interests.matching(profile).map(|(_, _, party)| *party).collect(),
+            Post::Want(interest) => {
+                let clusters = self.space.clusters_of(interest, &Resolution::default());
+                let offers = clusters.iter().flat_map(|Cluster { first, last }| {
+                    let from = (*first, Party { peer: RingId::MIN, number: 0 });
+                    let to = (*last, Party { peer: RingId::MAX, number: u64::MAX });
+                    self.offers.range(from..=to).map(|(_, party)| *party)
+                });
+                offers.filter(|party| self.matches(interest, *party)).collect()
+            }
+        }
+    }
+
+    fn matches(&self, interest: &Interest, party: Party) -> bool {
+        let entry = self.entries.get(&party);
+        entry.is_some_and(|entry| match &entry.side {
+            Side::Offers { profile, .. } => interest.matches(profile) || Mutant::MeetAnybody.is_on(),
+            Side::Wants { .. } => false,
+        })
+    }
+
+    fn enter(&mut self, party: Party, post: Post) -> Side {
+        match post {
+            Post::Offer(profile) => {
+                let place = self.space.place_of(&profile);
+                self.offers.insert((place, party));
+                Side::Offers { place, profile }
+            }
+            Post::Want(interest) => Side::Wants { key: self.interests.insert(interest, party) },
+        }
+    }
+
+    /// Enters a meeting and tells the other of its topic, if that is new to it. Returns the topic, if it is new to the one who came.
+    fn meet(&mut self, party: Party, other: Party, tell: &mut impl Tell) -> Option<Topic> {
+        let topic = self.topic_of(self.entries.get(&party)?, self.entries.get(&other)?);
+        let theirs = self.entries.get_mut(&other)?;
+        if theirs.with.len() >= MEETINGS_MAX && !theirs.with.contains(&party) {
+            return None;
+        }
+        theirs.with.insert(party);
+        let count = theirs.topics.entry(topic).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            tell.met(other, topic);
+        }
+        let own = self.entries.get_mut(&party)?;
+        own.with.insert(other);
+        let count = own.topics.entry(topic).or_insert(0);
+        *count += 1;
+        (*count == 1).then_some(topic)
+    }
+
+    fn topic_of(&self, one: &Entry, other: &Entry) -> Topic {
+        match &one.side {
+            Side::Offers { .. } => Topic::of(&one.text, &other.text),
+            Side::Wants { .. } => Topic::of(&other.text, &one.text),
+        }
+    }
+
+    /// What a party said before is over; what it says now has these topics.
+    fn leave(&mut self, party: Party, before: &Entry, met: &[Topic], tell: &mut impl Tell) {
+        self.forget(party, before);
+        for other in before.with.iter().copied() {
+            self.part(party, before, other, tell);
+        }
+        let now: BTreeSet<Topic> = met.iter().copied().collect();
+        for topic in now.iter().filter(|topic| !before.topics.contains_key(topic)) {
+            tell.met(party, *topic);
+        }
+        for topic in before.topics.keys().filter(|topic| !now.contains(topic)) {
+            tell.parted(party, *topic);
+        }
+    }
+
+    /// Takes what was said before out of the indexes. What is said now may stand at the same place.
+    fn forget(&mut self, party: Party, before: &Entry) {
+        let now = self.entries.get(&party);
+        if now.is_none_or(|now| now.until != before.until) {
+            self.ends.remove(&(before.until, party));
+        }
+        match &before.side {
+            Side::Offers { place, .. } => {
+                let is_there = now
+                    .is_some_and(|now| matches!(now.side, Side::Offers { place: now, .. } if now == *place));
+                if !is_there {
+                    self.offers.remove(&(*place, party));
+                }
+            }
+            Side::Wants { key } => {
+                self.interests.remove(*key);
+            }
+        }
+    }
+
+    /// Ends the meeting that a party had by what it said, and tells the other if that was the last with its topic.
+    fn part(&mut self, party: Party, said: &Entry, other: Party, tell: &mut impl Tell) {
+        let Some(topic) = self.entries.get(&other).map(|theirs| self.topic_of(said, theirs)) else { return };
+        if Mutant::PartInSilence.is_on() {
+            return;
+        }
+        // It may meet the same one again by what it says now.
+        let meets_again = self.entries.get(&party).is_some_and(|now| now.with.contains(&other));
+        let Some(theirs) = self.entries.get_mut(&other) else { return };
+        if !meets_again {
+            theirs.with.remove(&party);
+        }
+        if let Some(count) = theirs.topics.get_mut(&topic) {
+            *count -= 1;
+            if *count == 0 {
+                theirs.topics.remove(&topic);
+                tell.parted(other, topic);
+            }
+        }
+    }
+}
+
+impl Side {
+    /// Whether it is on the same side as something that is put: what is written the same may be an offer or a wish.
+    fn is_that_of(&self, post: &Post) -> bool {
+        matches!((self, post), (Side::Offers { .. }, Post::Offer(_)) | (Side::Wants { .. }, Post::Want(_)))
+    }
+}
+
+/// Tells nobody anything.
+struct Silent;
+
+impl Tell for Silent {
+    fn met(&mut self, _party: Party, _topic: Topic) {}
+    fn parted(&mut self, _party: Party, _topic: Topic) {}
+}
+
+#[cfg(test)]
+mod tests;
