@@ -42,6 +42,21 @@ pub struct Reign {
     pub node: NodeId,
 }
 
+/// The first number that a broker gives the messages of a stream in a reign of this epoch. Who publishes by another protocol gives none, and
+/// nobody knows in a reign which were the last of the one before. No publisher that numbers its messages itself comes so far.
+pub const fn first_of_reign(epoch: Epoch) -> u64 {
+    epoch.0 << NUMBERS_PER_REIGN
+}
+
+/// The first of the numbers after `next` that this number says to be missing, if `next` was expected: those of reigns before were never
+/// given. `seq` itself, if there are none.
+pub const fn first_missing(next: u64, seq: u64) -> u64 {
+    let first = seq >> NUMBERS_PER_REIGN << NUMBERS_PER_REIGN;
+    if first > next { first } else { next }
+}
+
+const NUMBERS_PER_REIGN: u32 = 40;
+
 /// A stream, by its place in a broker's table. On connections streams have numbers of their own, which mean something there alone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct StreamId(pub u32);

@@ -27,7 +27,7 @@ pub use counters::OperatorCounters;
 pub use demand::{Job, Load, Overload, Supply};
 pub use explain::Explanation;
 pub use filters::{Filters, Kept};
-pub use ids::{Epoch, NodeId, Receipt, Reign, StreamId, Ticket};
+pub use ids::{Epoch, NodeId, Receipt, Reign, StreamId, Ticket, first_missing, first_of_reign};
 pub use lazy::{Every, Lazy, LazyPlan};
 pub use location::{Location, NoLocation};
 #[cfg(debug_assertions)]

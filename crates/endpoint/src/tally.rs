@@ -5,7 +5,7 @@
 //! judged when its time is over or the window moves past it; what is then still missing is lost.
 
 use crate::window::{WINDOW, Window};
-use contract::{Mutant, Span, Time};
+use contract::{Mutant, Span, Time, first_missing};
 
 /// Gaps that may wait to be judged, each in its own time; above it, two that were noticed at nearly the same time wait together.
 const GAPS_MAX: usize = 16;
@@ -169,7 +169,7 @@ impl Tally {
     pub fn finish(&mut self, sent: u64) {
         self.close();
         if sent > self.window.next && self.gapless {
-            self.count(sent - self.window.next);
+            self.count(sent - first_missing(self.window.next, sent - 1));
             self.window.next = sent;
         }
     }
@@ -186,7 +186,9 @@ impl Tally {
                 None => drop(self.gaps.remove(0)),
             }
         }
-        let next = self.window.next;
+        // Numbers that were never given stand in the window as others that nobody misses.
+        let next = first_missing(self.window.next, seq);
+        (self.window.next.max(oldest_kept)..next).for_each(|unused| self.window.unmark(unused));
         if seq > next && (!self.gapless || self.resumes) {
             (next.max(oldest_kept)..seq).for_each(|unused| self.window.unmark(unused));
         } else if seq > next {
@@ -295,6 +297,27 @@ mod tests {
         tally.arrive(Time(0), 7, SETTLE);
         tally.close();
         assert_eq!(tally.lost(), 0);
+    }
+
+    /// A broker numbers what comes by other protocols, each reign from its own first number on.
+    #[test]
+    fn numbers_that_no_reign_has_given_are_not_lost() {
+        let first = |epoch| contract::first_of_reign(contract::Epoch(epoch));
+        let mut tally = Tally::new(first(1), true);
+        tally.arrive(Time(0), first(1), SETTLE);
+        for seq in [first(2), first(2) + 1, first(2) + 4, first(2) + 5] {
+            assert_eq!(tally.arrive(Time(1), seq, SETTLE), Arrival::Fresh { reordered: false });
+        }
+        // What the old primary had on its way still comes, and the last of its reign is not known.
+        assert_eq!(tally.arrive(Time(2), first(1) + 1, SETTLE), Arrival::Duplicate, "it is far behind");
+        tally.judge(Time(1) + SETTLE, SETTLE);
+        assert_eq!((tally.lost(), tally.longest_run()), (2, 2));
+        // Of a reign of which the first are missing, those are.
+        tally.arrive(Time(200), first(5) + 3, SETTLE);
+        tally.close();
+        assert_eq!((tally.lost(), tally.longest_run()), (5, 3));
+        tally.finish(first(6) + 2);
+        assert_eq!((tally.lost(), tally.longest_run()), (7, 3));
     }
 
     #[test]

@@ -387,6 +387,33 @@ fn what_clients_of_mqtt_say_of_a_message_crosses_with_it() {
     assert_eq!(payloads, ["0", "1", "2", "3"], "native clients get the payload alone");
 }
 
+/// Messages of other protocols are numbered by brokers, each reign from a number of its own on.
+#[test]
+fn a_failover_of_clients_of_mqtt_is_no_loss_at_another_site() {
+    let (mut world, [pump, desk]) = with_mqtt_at_both();
+    let spy = world.add_client_at(SOUTH, "spy", 7);
+    world.run_for(Span::millis(200));
+    world.subscribe(spy, "plant/#");
+    world.run_for(Span::millis(200));
+    let say = |world: &mut World, id: u16| {
+        world.say_5(pump, world::mqtt::message("plant/1", QoS::AtLeastOnce, id, format!("{id}").as_bytes()));
+        world.run_for(Span::millis(100));
+    };
+    (1..4).for_each(|id| say(&mut world, id));
+    world.kill(0);
+    world.run_for(Span::secs(1));
+    assert!(world.reconnect(pump, 1, world::mqtt::lasting("pump")), "its session is there");
+    (4..8).for_each(|id| say(&mut world, id));
+    world.run_for(Span::secs(2));
+    assert_eq!(world.texts(desk), ["1", "2", "3", "4", "5", "6", "7"]);
+    let told: Vec<String> = (1..6).flat_map(|broker| world.log(broker).to_vec()).collect();
+    let lost: Vec<&String> =
+        told.iter().filter(|line| line.contains("missing") || line.contains("misses")).collect();
+    assert!(lost.is_empty(), "{lost:#?}");
+    let lost: u64 = world.endpoint(spy).streams().map(|stream| stream.tally.lost()).sum();
+    assert_eq!((lost, world.seen(spy).messages.len()), (0, 7));
+}
+
 /// It would be out of date there as soon as nobody subscribes it for a while.
 #[test]
 fn what_is_retained_stays_at_its_site() {

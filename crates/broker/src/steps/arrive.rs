@@ -12,7 +12,7 @@ use crate::watch::clocks::CLOCKS_APART_MIN;
 use crate::watch::events::Event;
 use crate::watch::status::Stats;
 use arrayvec::ArrayVec;
-use contract::{Delays, Span, StreamId, Ticket, Time, invariant};
+use contract::{Delays, Span, StreamId, Ticket, Time, first_missing, invariant};
 use wire::{Concern, LinkId, Mark, MarkKind, Message, MessageFlags, Messages};
 
 /// The streams of a publisher that stay in the processor's cache anyway.
@@ -362,7 +362,7 @@ impl Stream {
     ) {
         let guess = self.next_seq_is_guess();
         if seq >= self.next_seq {
-            let missing = seq - self.next_seq;
+            let missing = seq - first_missing(self.next_seq, seq);
             if missing > 0 && !guess {
                 self.lose(now, missing, topic, stats, out);
             }

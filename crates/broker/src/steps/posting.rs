@@ -9,7 +9,7 @@ use crate::outputs::Outputs;
 use crate::steps::Steps;
 use crate::steps::arrive::Unstored;
 use crate::store::ring::SlotFlags;
-use contract::{StreamId, Time, invariant};
+use contract::{StreamId, Time, first_of_reign, invariant};
 use wire::{Message, Posting};
 
 /// How messages of a topic are given to other protocols.
@@ -50,9 +50,6 @@ pub enum Unposted {
     Refused(String),
 }
 
-/// Numbers of one reign; those of the next begin above them, since nobody knows there which were the last of this one.
-const NUMBERS_PER_REIGN: u32 = 40;
-
 impl Steps<'_> {
     /// Numbers and stores a message of a client of another protocol, in this stream.
     pub(crate) fn post(
@@ -62,7 +59,7 @@ impl Steps<'_> {
         posting: &Posting<'_>,
         out: &mut impl Outputs,
     ) -> Result<Posted, Unposted> {
-        let first = self.pair.reign.epoch.0 << NUMBERS_PER_REIGN;
+        let first = first_of_reign(self.pair.reign.epoch);
         if self.is_crowded(index) {
             return Err(Unposted::Crowded);
         }
