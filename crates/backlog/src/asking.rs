@@ -257,6 +257,10 @@ struct Source {
     /// Since when its keeper has kept without a break.
     began: Time,
     ends: BTreeMap<Box<str>, u64>,
+    /// As it had told a beat before.
+    before: BTreeMap<Box<str>, u64>,
+    /// How far each log may be gone over: as far as it had come when one that has kept for longer was.
+    reach: BTreeMap<Box<str>, u64>,
     /// When each log was had up to its end; it is asked at once where that is not so.
     had: BTreeMap<Box<str>, Span>,
     /// When a log was given up, since no answer came.
@@ -370,16 +374,20 @@ impl Asking {
             reigns: false,
             began: beat.began,
             ends: BTreeMap::new(),
+            before: BTreeMap::new(),
+            reach: BTreeMap::new(),
             had: BTreeMap::new(),
             given_up: BTreeMap::new(),
         };
         origin.meet(now, &beat);
         let source = origin.sources.entry(beat.journal).or_insert(fresh);
         (source.heard, source.reigns, source.began) = (now, beat.reigns, beat.began);
+        source.before = std::mem::take(&mut source.ends);
         source.ends = beat.logs.into_iter().take(LOGS_MAX).map(|log| (log.log, log.end)).collect();
         let ends = &source.ends;
         source.had.retain(|log, _| ends.contains_key(log));
         source.given_up.retain(|log, _| ends.contains_key(log));
+        source.reach.retain(|log, _| ends.contains_key(log));
     }
 
     /// A message of another site has come live. `publisher`: as it is called here, with its site.

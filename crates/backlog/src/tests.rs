@@ -34,6 +34,8 @@ struct Journal {
     ends: VecDeque<(Time, u64)>,
     answering: Answering,
     up: bool,
+    /// Since when it is up without a break.
+    began: Time,
 }
 
 impl Logs for Journal {
@@ -130,6 +132,8 @@ struct World {
     keepers: Vec<Keeper>,
     /// Bytes in a second that the receiving site takes: in an eighth of these worlds less than journals send.
     takes: u64,
+    /// How old what journals say to have is, in steps.
+    lag: usize,
     acting: usize,
     way_is_up: bool,
     /// One message in so many is lost by itself.
@@ -173,6 +177,7 @@ impl World {
             ends: VecDeque::new(),
             answering: Answering::new(200_000),
             up: true,
+            began: Time(number),
         };
         let mut world = World {
             now,
@@ -180,6 +185,7 @@ impl World {
             journals: vec![journal(11), journal(22)],
             keepers: Vec::new(),
             takes: if seed % 8 == 7 { 100_000 } else { 0 },
+            lag: 50,
             acting: 0,
             way_is_up: true,
             losses: 0,
@@ -316,13 +322,15 @@ impl World {
     fn serve(&mut self, index: usize) {
         let (now, beats) = (self.now, self.tick.is_multiple_of(25));
         let journal = &mut self.journals[index];
+        if !journal.up {
+            return journal.ends.clear();
+        }
         journal.ends.push_back((now, journal.items.len() as u64));
-        while journal.ends.len() > 50 {
+        while journal.ends.len() > self.lag {
             journal.ends.pop_front();
         }
-        if !journal.up {
-            return;
-        }
+        // Who has just begun knows no end that is old enough.
+        let beats = beats && journal.ends.len() == self.lag;
         let mut parts = Vec::new();
         let mut answering = journal.answering.clone();
         answering.work(now + AHEAD, journal, &mut |site, bytes| {
@@ -334,7 +342,7 @@ impl World {
         // A keeper looks at its journal ten times in a second.
         let now_ends = journal.ends.iter().rev().nth(5).map_or(0, |(_, end)| *end);
         let logs = vec![LogEnd { log: LOG.into(), end: journal.ends[0].1, now: now_ends }];
-        let beat = Beat { journal: journal.number, reigns: index == 0, began: Time(index as u64), logs };
+        let beat = Beat { journal: journal.number, reigns: index == 0, began: journal.began, logs };
         parts.into_iter().for_each(|part| self.send(1, Word::Part(part, now)));
         if beats && self.steady() >= QUIET {
             self.send(1, Word::Beat(beat));
@@ -469,6 +477,7 @@ impl World {
                 // One journal at least is there.
                 let index = self.random.usize(0..2);
                 self.journals[index].up = !self.journals[index].up || !self.journals[1 - index].up;
+                self.journals[index].began = self.now;
                 if !self.journals[index].up && self.journals[index].number == self.hands_on {
                     self.forgiven.append(&mut self.just_came);
                 }
@@ -517,6 +526,46 @@ impl World {
             }
         }
     }
+}
+
+/// A broker of the publishing site is away shortly before the way comes back. What is wrong with the order in which things come.
+fn away_before_the_way_is_back(seed: u64) -> Vec<String> {
+    let mut world = World::new(seed * 8);
+    world.lag = 400;
+    world.with(0, |asking, now, did| asking.act(now, true, did));
+    world.run_for(Span::secs(15));
+    world.way_is_up = false;
+    world.run_for(Span::secs(15));
+    world.journals[1].up = false;
+    world.run_for(Span::secs(3));
+    (world.journals[1].up, world.journals[1].began) = (true, world.now);
+    let wait = world.random.i64(0..8_000);
+    world.run_for(Span::millis(wait));
+    world.way_is_up = true;
+    world.run_for(Span::secs(60));
+    let mut wrong = world.wrong;
+    let mut last: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for ((topic, ..), (message, _)) in &world.missed {
+        let at = (message.life, message.seq);
+        if let Some(before) = last.insert(topic, at).filter(|before| *before > at) {
+            wrong.push(format!("seed {seed}: {topic} {at:?} after {before:?}"));
+        }
+    }
+    if last.len() != 4 {
+        wrong.push(format!("seed {seed}: something comes of {last:?} alone"));
+    }
+    wrong
+}
+
+#[test]
+fn what_one_journal_lacks_comes_in_its_place_where_the_other_has_it() {
+    for seed in seeds(20) {
+        assert_eq!(away_before_the_way_is_back(seed), Vec::<String>::new());
+    }
+    Mutant::switch(Some(Mutant::TakeNoTurns));
+    let noticed = (0..20).any(|seed| !away_before_the_way_is_back(seed).is_empty());
+    Mutant::switch(None);
+    assert!(noticed, "a journal that goes first where it should wait");
 }
 
 /// All that may befall, see [`World::befall`].
@@ -652,7 +701,8 @@ fn converse(items: Vec<(Message, Time)>, live: impl Fn(&Message) -> bool, second
     let mut did = Did::default();
     asking.act(now, true, &mut did);
     let end = items.len() as u64;
-    let mut journal = Journal { number: 1, items, ends: VecDeque::new(), answering, up: true };
+    let mut journal =
+        Journal { number: 1, items, ends: VecDeque::new(), answering, up: true, began: Time(1) };
     for step in 0..seconds * 10 {
         now = now + Span::millis(100);
         did.now = now;
@@ -701,8 +751,14 @@ fn who_goes_while_it_comes_gets_the_rest_in_order() {
         asking.want(now, wanted(), true);
         let mut did = Did::default();
         asking.act(now, true, &mut did);
-        let mut journal =
-            Journal { number: 1, items, ends: VecDeque::new(), answering: Answering::new(1), up: true };
+        let mut journal = Journal {
+            number: 1,
+            items,
+            ends: VecDeque::new(),
+            answering: Answering::new(1),
+            up: true,
+            began: Time(1),
+        };
         for step in 0..600 {
             now = now + Span::millis(100);
             did.now = now;
@@ -749,6 +805,7 @@ fn no_more_comes_than_who_asks_can_take() {
             ends: VecDeque::new(),
             answering: answering.clone(),
             up: true,
+            began: Time(1),
         };
         let missing = vec![(crate::StreamName::new("plant/1/x", "plc", 1), vec![(0, 3_999)])];
         let want = Want::Give { after: 0, up_to: 4_000, missing };

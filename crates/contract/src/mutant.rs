@@ -266,6 +266,8 @@ pub enum Mutant {
     LeaveAtOnce,
     /// What is said to a point that has come to be responsible is said when it is due anyway.
     PutLate,
+    /// Journals of a site are gone over whenever one is due.
+    TakeNoTurns,
     /// A master does not say that it is one.
     ReignInSilence,
 }

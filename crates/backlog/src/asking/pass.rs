@@ -25,6 +25,8 @@ pub(super) struct Pass {
     moved: Option<u64>,
     /// The log's end as it was asked for.
     end: u64,
+    /// How far other journals had come in the same log.
+    others: Vec<(u64, u64)>,
     /// More is missing than was asked for: the place stays.
     is_partial: bool,
     /// Somebody has gone since it began, and what is missing is judged without him: the place stays as well.
@@ -242,8 +244,10 @@ impl Origin {
         let from = place.map_or_else(|| self.begin_where_met(now, journal, &log, wish.history), From::After);
         let want = Want::List { from, up_to: end, filters: wish.filters.to_vec() };
         hands.ask(site, &Ask { number: *number, journal, log: log.clone(), rate: wish.rate, want });
+        let others = self.others_of(journal, &log);
         self.pass = Some(Pass {
             number: *number,
+            others,
             journal,
             log,
             stage: Stage::List,
@@ -256,6 +260,31 @@ impl Origin {
         });
     }
 
+    /// How far a log is gone over now. What a journal lacks, as it was away itself, comes from one that has kept for longer, and before what this one
+    /// has of the time after: so it goes as far as it had come when that one was last gone over.
+    fn reach(&self, now: Span, known: &Log<'_>) -> u64 {
+        let Log { source, log, end, .. } = *known;
+        let answers =
+            |other: &Log<'_>| !other.source.given_up.get(other.log).is_some_and(|at| now - *at < EVERY);
+        let is_elder =
+            |other: &Log<'_>| other.log == log && other.source.began < source.began && answers(other);
+        let has_more = |other: Log<'_>| other.place.is_none_or(|place| place < other.end);
+        let mut elders = self.logs().filter(is_elder).peekable();
+        if elders.peek().is_none() || Mutant::TakeNoTurns.is_on() {
+            end
+        } else if elders.any(has_more) {
+            source.reach.get(log).copied().unwrap_or(0)
+        } else {
+            source.before.get(log).copied().unwrap_or(0)
+        }
+    }
+
+    /// How far other journals have come in a log, a beat ago: whatever is told of this one is of no earlier time.
+    fn others_of(&self, journal: u64, log: &str) -> Vec<(u64, u64)> {
+        let others = self.sources.iter().filter(|(other, _)| **other != journal);
+        others.filter_map(|(other, source)| Some((*other, *source.before.get(log)?))).collect()
+    }
+
     /// The log whose turn it is: its journal, its name, its end, and how far it has been gone over.
     fn next_log(&mut self, now: Span) -> Option<(u64, Box<str>, u64, Option<u64>)> {
         let due = |known: &Log<'_>| {
@@ -266,10 +295,13 @@ impl Origin {
             now - source.since >= LISTENING && !waits && place.is_none_or(|place| place < end)
         };
         let before = self.unsettled.as_ref().filter(|it| it.inherited || now < it.until);
+        let goes_on = |known: &Log<'_>| before.is_some_and(|it| it.inherited && it.journal == known.journal);
         let is_other = |known: &Log<'_>| before.is_some_and(|it| it.journal != known.journal);
         // Who has kept for longest has most, and gives it in order.
         let first = |known: &Log<'_>| (is_other(known), known.source.began, !known.source.reigns);
-        let next = self.logs().filter(due).min_by_key(first)?;
+        let reach = |known: &Log<'_>| if goes_on(known) { known.end } else { self.reach(now, known) };
+        let all = self.logs().map(|known| Log { end: reach(&known), ..known });
+        let next = all.filter(due).min_by_key(first)?;
         let changes = is_other(&next);
         let next = (next.journal, Box::from(next.log), next.end, next.place);
         if let Some(before) = before.filter(|_| changes) {
@@ -345,13 +377,19 @@ impl Origin {
         }
         pass.moved = Some(up_to);
         let (journal, log, end) = (pass.journal, pass.log.clone(), pass.end);
+        let others = std::mem::take(&mut pass.others);
         let place = self.places.get(&(journal, log.clone())).copied();
         self.move_place(journal, &log, up_to);
         if let Some(source) = self.sources.get_mut(&journal) {
             // Where nothing moves, there is nothing either.
             let stands = place == Some(up_to) || up_to <= after;
             if stands || up_to >= end {
-                source.had.insert(log, now);
+                source.had.insert(log.clone(), now);
+                for (other, end) in others {
+                    if let Some(source) = self.sources.get_mut(&other) {
+                        source.reach.insert(log.clone(), end);
+                    }
+                }
             } else {
                 source.had.remove(&log);
             }
@@ -481,7 +519,9 @@ impl Origin {
             // Who goes on has to number in the same life, also what has not left.
             let stream = StreamName::new(item.topic, item.publisher, item.life);
             let life = now.0.max(numbered.life.saturating_add(1));
-            hands.tell(&begins(site, stream, life));
+            if !hands.tell(&begins(site, stream, life)) {
+                return None;
+            }
             *numbered = Numbered { life, next: 0, at: steady, is_over: false };
         }
         let (created, life, seq) = (item.created + shift, numbered.life, numbered.next);
