@@ -131,6 +131,8 @@ pub struct Item<'a> {
     pub seq: u64,
     /// When it was created, by the clock of its site.
     pub created: Time,
+    /// How it came, and what belongs to it besides: bits that the keeper knows.
+    pub flags: u8,
     /// What it says.
     pub payload: &'a [u8],
 }
@@ -405,7 +407,11 @@ impl<'a> Item<'a> {
         let written = (|| -> Result<(), EncodeError> {
             let mut to = Encoder::new(body);
             to.str(self.topic)?.str(self.publisher)?.u64(self.life)?.u64(self.seq)?;
-            to.u64(self.created.0)?.bytes(self.payload)?;
+            to.u64(self.created.0)?;
+            if self.flags != 0 {
+                to.u8(self.flags)?;
+            }
+            to.bytes(self.payload)?;
             Ok(())
         })();
         debug_assert!(written.is_ok(), "memory takes everything");
@@ -418,6 +424,7 @@ impl<'a> Item<'a> {
             life: from.u64()?,
             seq: from.u64()?,
             created: Time(from.u64()?),
+            flags: if from.datatype()? == Type::U8 { from.u8()? } else { 0 },
             payload: from.bytes()?,
         })
     }

@@ -224,6 +224,7 @@ pub fn unknown_problem<'a>(path: &str, source: Source, known: impl IntoIterator<
     let known: Vec<&str> = known.into_iter().collect();
     let last = path.rsplit('.').next().unwrap_or(path);
     let remedy = match schema::nearest(last, known.iter().copied()) {
+        Some(near) if near == last => format!("that is a section: its keys stand below [{near}]"),
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => "there is no such section; see `verge config default`".to_owned(),
         None => format!("known here: {}", known.join(", ")),

@@ -2,6 +2,12 @@ use super::*;
 use crate::testing::Scratch;
 
 #[test]
+fn a_section_that_is_written_as_a_key_is_said_to_be_one() {
+    let report = Scratch::new("section", "coordination = \"static\"\n").load(&[], &[]).unwrap_err();
+    assert!(report.contains("that is a section: its keys stand below [coordination]"), "{report}");
+}
+
+#[test]
 fn an_empty_file_is_a_pair_on_this_host() {
     let config = Scratch::new("empty", "").load(&[], &[]).unwrap();
     assert_eq!(config.client_addresses(), "127.0.0.1:7571,127.0.0.1:7581");

@@ -1243,7 +1243,7 @@ impl Endpoint {
             let judged = age.judge(inbound.due);
             let late = judged == Timeliness::Late && !Mutant::CallNothingLate.is_on();
             let unjudged = judged == Timeliness::CannotBeJudged;
-            let (truths, payload) = match self.settings.hands_on {
+            let (truths, payload) = match self.settings.hands_on || self.settings.hears_properties {
                 true => (message.flags.only(MessageFlags::TRUTHS), message.payload),
                 false => (MessageFlags::NONE, wire::trailer(message.flags, message.payload).0),
             };

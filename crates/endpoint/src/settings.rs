@@ -85,6 +85,8 @@ pub struct Settings {
     pub pace: Option<u64>,
     /// What it gets is handed on, and confirmed when the next one has it, not when it has come.
     pub hands_on: bool,
+    /// It is told how messages came through another protocol, with what belongs to them: its brokers take it for the link of a site.
+    pub hears_properties: bool,
     /// Times are turned from our clock into that of the brokers, and back.
     pub translates: bool,
     /// Limits.
@@ -108,6 +110,7 @@ impl Settings {
             hears_topics: false,
             pace: None,
             hands_on: false,
+            hears_properties: false,
             translates: false,
             limits: Limits::default(),
         }

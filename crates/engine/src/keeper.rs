@@ -72,7 +72,12 @@ impl KeeperSettings {
         let tap = format!("@{site}/keeper/{}", beside + 1);
         KeeperSettings {
             site: site.to_owned(),
-            tap: Settings { crosses: true, limits, ..Settings::new(&tap, incarnation, brokers) },
+            tap: Settings {
+                crosses: true,
+                hears_properties: true,
+                limits,
+                ..Settings::new(&tap, incarnation, brokers)
+            },
             talk: Settings::new(&format!("keeper/{}", beside + 1), incarnation, brokers),
             beside: PeerIndex(beside),
             keep: Vec::new(),

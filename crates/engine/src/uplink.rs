@@ -198,6 +198,13 @@ pub enum UplinkNews<'a> {
         /// Why, as far as somebody has said so.
         why: &'a str,
     },
+    /// It is reached, and has dropped messages for this site, which took them too slowly.
+    Dropped {
+        /// Its name.
+        router: &'a str,
+        /// How many, and why.
+        why: &'a str,
+    },
     /// One of the site's own brokers does not let it in, or has let it go.
     Homeless {
         /// Why.
@@ -648,7 +655,11 @@ impl<R: UplinkReporter> Uplink<R> {
             (Event::Ended { stream }, Which::Router(router)) => self.end_inward(router, stream, net),
             // Best effort on a thin link waits, and is dropped: that is what it is for.
             (Event::Short { .. }, Which::Router(router)) if class_at(router) == TrafficClass::Bulk => {}
-            (Event::Left { why } | Event::Short { why }, Which::Router(router)) => {
+            (Event::Short { why }, Which::Router(router)) => {
+                let Some(router) = self.routers.get(router) else { return };
+                self.reporter.report(&UplinkNews::Dropped { router: &router.name, why: &why });
+            }
+            (Event::Left { why }, Which::Router(router)) => {
                 let bulk = class_at(router) == TrafficClass::Bulk;
                 let Some(router) = self.routers.get_mut(router) else { return };
                 if router.why != why {

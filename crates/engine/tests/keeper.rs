@@ -3,8 +3,10 @@
 
 mod world;
 
+use ::mqtt::testing::QoS;
 use contract::{Contract, Span};
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use world::World;
 
 const NORTH: usize = 0;
@@ -318,4 +320,62 @@ fn a_keeper_that_begins_anew_where_there_is_no_time_for_it_is_served_after_all_o
     let (backlog, told) = sites.miss_some();
     let says = |word: &str| told.iter().any(|told| told.starts_with(word));
     assert!(backlog > 400 && says("Unpromised") && !says("Refused"), "{backlog} {told:#?}");
+}
+
+/// What belongs to a message of MQTT is kept with it: it comes as backlog as it would have come live.
+#[test]
+fn what_clients_of_mqtt_say_of_a_message_comes_with_it_and_what_has_expired_does_not() {
+    let world = World::of_pairs(3, |_| {}, Some(|_| {}));
+    let mut sites = Sites { world, publisher: 0, historian: 0, publications: Vec::new(), published: 0 };
+    for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
+        sites.world.add_site(site, pair, &[ROUTER], |_| {});
+        sites.world.add_keepers(site, pair, &["plant/#"], |_| {});
+    }
+    sites.world.run_for(Span::secs(1));
+    let pump = sites.world.connected(0, world::mqtt::lasting("pump"));
+    let desk = sites.world.connected(2, world::mqtt::lasting("desk"));
+    sites.world.want(desk, "plant/+", QoS::AtLeastOnce);
+    sites.world.want(desk, "$backlog/plant/+", QoS::AtLeastOnce);
+    let historian = sites.world.add_client_at(SOUTH, "historian", 7);
+    sites.world.run_for(Span::millis(200));
+    sites.world.subscribe(historian, "$backlog/plant/#");
+    let message = |id: u16| {
+        let mut message = world::mqtt::message("plant/1", QoS::AtLeastOnce, id, format!("{id}").as_bytes());
+        message.retain = true;
+        let properties = message.properties.as_mut().unwrap();
+        properties.content_type = Some("text/plain".into());
+        properties.user_properties.push(("number".into(), format!("{id}").into()));
+        properties.message_expiry_interval = NonZeroU32::new(if id.is_multiple_of(2) { 5 } else { 600 });
+        message
+    };
+    let say = |sites: &mut Sites, ids: std::ops::Range<u16>| {
+        for id in ids {
+            sites.world.say_5(pump, message(id));
+            sites.world.run_for(Span::millis(100));
+        }
+    };
+    say(&mut sites, 1..140);
+    sites.cut(SOUTH, true);
+    say(&mut sites, 140..340);
+    sites.cut(SOUTH, false);
+    say(&mut sites, 340..400);
+    sites.world.run_for(Span::secs(20));
+    let all: Vec<_> = sites.world.messages(desk).cloned().collect();
+    let missed: Vec<_> = all.iter().filter(|message| message.topic.starts_with('$')).collect();
+    let number = |payload: &[u8]| String::from_utf8_lossy(payload).parse::<u16>().unwrap();
+    let numbers: Vec<u16> = missed.iter().map(|message| number(&message.payload)).collect();
+    let others: Vec<u16> = (140..numbers[numbers.len() - 1]).filter(|id| !numbers.contains(id)).collect();
+    assert!(numbers.len() > 80 && numbers.is_sorted(), "{numbers:?}");
+    assert!(others.iter().all(|id| id.is_multiple_of(2)), "{others:?}");
+    assert!(numbers.iter().all(|id| !id.is_multiple_of(2)), "they have expired: {numbers:?}");
+    for message in missed {
+        let properties = message.properties.clone().unwrap();
+        assert_eq!((message.qos, message.retain), (QoS::AtLeastOnce, false));
+        assert_eq!(properties.content_type, Some("text/plain".into()));
+        assert_eq!(properties.user_properties.len(), 1);
+        assert!(properties.message_expiry_interval.is_some_and(|left| (550..600).contains(&left.get())));
+    }
+    let natives = &sites.world.seen(historian).messages;
+    assert!(natives.len() > 160, "native clients get the payload alone, and all of them: {}", natives.len());
+    assert!(natives.iter().all(|(.., payload)| number(payload) >= 140));
 }

@@ -264,8 +264,10 @@ impl Origin {
     /// has of the time after: so it goes as far as it had come when that one was last gone over.
     fn reach(&self, now: Span, known: &Log<'_>) -> u64 {
         let Log { source, log, end, .. } = *known;
-        let answers =
-            |other: &Log<'_>| !other.source.given_up.get(other.log).is_some_and(|at| now - *at < EVERY);
+        let answers = |other: &Log<'_>| {
+            let given_up = other.source.given_up.get(other.log);
+            given_up.is_none_or(|at| now - *at >= EVERY)
+        };
         let is_elder =
             |other: &Log<'_>| other.log == log && other.source.began < source.began && answers(other);
         let has_more = |other: Log<'_>| other.place.is_none_or(|place| place < other.end);

@@ -192,7 +192,7 @@ impl<F: Files, R: KeeperReporter> Keeper<F, R> {
             sequence: message.seq,
             created: message.created,
             expires: Time::NEVER,
-            flags: 0,
+            flags: message.passed(payload).truths.0,
             payload,
         };
         // What is not kept is counted by the journal.
@@ -253,8 +253,8 @@ impl<F: Files> Logs for Reading<'_, F> {
         while let Some(found) = batch.next_item() {
             let position = found.position.0;
             let Some((topic, publisher, life)) = read_identity(found.identity) else { continue };
-            let (seq, created, payload) = (found.sequence, found.created, found.payload);
-            let item = Item { topic, publisher, life, seq, created, payload };
+            let (seq, created, flags, payload) = (found.sequence, found.created, found.flags, found.payload);
+            let item = Item { topic, publisher, life, seq, created, flags, payload };
             if !each(&Kept { position, item }) {
                 return Looked { to: position, is_end: false };
             }

@@ -111,7 +111,7 @@ pub(crate) struct Arrived {
 impl Arrived {
     /// As what it is handed on. A router, or another site, retains nothing for clients of MQTT: who subscribes there while nobody else does would be given
     /// what has been out of date since the last one left.
-    pub(super) fn passed<'a>(&self, payload: &'a [u8]) -> Passed<'a> {
+    pub(crate) fn passed<'a>(&self, payload: &'a [u8]) -> Passed<'a> {
         let &Arrived { seq, created, truths, .. } = self;
         Passed { seq, created, truths: truths.without(MessageFlags::RETAIN), payload }
     }
@@ -175,7 +175,8 @@ impl Heard {
     }
 }
 
-const NAME_TWICE: &str = "another uplink has come there under this site's name: give each site a name of its own, and each router's address once";
+const NAME_TWICE: &str = "another connection has come there under this site's name. After the way stood still it is an older one of this site; if it comes again and again, give each \
+     site a name of its own, and each router's address once";
 
 /// The numbers by which the driver is told to dial for one of the endpoints: one for each broker, and one for the way through it.
 #[derive(Clone, Copy)]

@@ -385,6 +385,10 @@ impl Told {
                 Word::bad(format!("site {site}: the router {router} is not reached{}: {why}", by(bulk)))
                     .alarm("router_unreached", &[("router", router), ("class", class(bulk))])
             }
+            UplinkNews::Dropped { router, why } => Word::bad(format!(
+                "site {site}: the router {router} has dropped messages for this site: {why}"
+            ))
+            .alarm("router_dropped", &[("router", router)]),
             UplinkNews::Homeless { why } => {
                 Word::bad(format!("site {site}: the site's own broker does not let its uplink in: {why}"))
                     .alarm("uplink_refused", &[])
