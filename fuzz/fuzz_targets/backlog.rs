@@ -52,7 +52,7 @@ impl Logs for Few {
     ) -> Looked {
         for position in (1..=20).filter(|position| *position > after).take(items) {
             let created = Time(position);
-            let item = Item { topic: "a/b", publisher: "p", life: 1, seq: position, created, payload: b"x" };
+            let item = Item { topic: "a/b", publisher: "p", life: 1, seq: position, created, flags: 0, payload: b"x" };
             if !each(&Kept { position, item }) {
                 return Looked { to: position, is_end: false };
             }
