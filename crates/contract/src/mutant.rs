@@ -268,6 +268,10 @@ pub enum Mutant {
     PutLate,
     /// Journals of a site are gone over whenever one is due.
     TakeNoTurns,
+    /// What is about other regions as well is put in the own one alone.
+    ForgetOtherRegions,
+    /// What a peer puts for others stays, although they do not put it again.
+    KeepPassingOn,
     /// A master does not say that it is one.
     ReignInSilence,
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod cells;
+mod codec;
 mod election;
 mod frame;
 mod member;
@@ -9,6 +10,7 @@ mod table;
 mod tree;
 
 pub use cells::{Block, CELLS, Cell, Cells, DEPTH, EmptyExtent, Extent};
+pub use codec::{ADDRESS_BYTES_MAX, FrameError, NAME_BYTES_MAX};
 pub use election::{Election, Said, Side, Stands, Word};
 pub use frame::Frame;
 pub use member::{Member, PeerId};

@@ -3,10 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 #![allow(clippy::disallowed_methods, reason = "VERGE_SEED and VERGE_SEEDS choose other runs")]
 
-mod play;
-mod world;
-
-use play::play;
+use overlay::Rings;
+use simulation::peers::{Wrong, play};
 
 fn seeds() -> std::ops::Range<u64> {
     let from: u64 = std::env::var("VERGE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
@@ -15,8 +13,8 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 /// What went wrong in the first seeds in which something did.
-fn wrong(worst: bool) -> Vec<(u64, Vec<(&'static str, String)>)> {
-    let played = seeds().map(|seed| (seed, play(seed, worst)));
+fn wrong(worst: bool) -> Vec<(u64, Wrong)> {
+    let played = seeds().map(|seed| (seed, play::<Rings>(seed, worst)));
     played.filter(|(_, wrong)| !wrong.is_empty()).take(5).collect()
 }
 

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
-mod play;
-mod world;
-
 use contract::Mutant;
-use play::CHECKERS;
+use overlay::Rings;
+use simulation::peers::{CHECKERS, play};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -24,7 +22,7 @@ const MUTANTS: &[(Mutant, &str, bool, Range<u64>)] = &[
 
 #[test]
 fn every_mutant_is_noticed_by_its_checker() {
-    let broken = |seed, worst| play::play(seed, worst).first().map(|(checker, _)| *checker);
+    let broken = |seed, worst| play::<Rings>(seed, worst).first().map(|(checker, _)| *checker);
     let missed = simulation::unnoticed(MUTANTS, Mutant::switch, broken);
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }

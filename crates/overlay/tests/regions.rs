@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
-mod play;
-mod world;
-
 use contract::{Location, Span};
-use overlay::{Extent, Role};
-use world::{World, at};
+use overlay::{Extent, Rings, Role};
+use simulation::peers::{SETTLES, at, check};
+
+type World = simulation::peers::World<Rings>;
 
 fn regions(world: &World) -> Vec<String> {
     let (_, rings) = world.alive().next().unwrap();
@@ -27,7 +26,7 @@ fn a_region_is_split_when_each_quarter_can_stand_alone() {
             world.start(of);
         }
         world.run_for(Span::secs(10));
-        assert_eq!(play::check(world), []);
+        assert_eq!(check(world), []);
     };
     begin(&mut world, &[(10.0, 10.0), (20.0, 20.0), (80.0, 80.0), (90.0, 90.0), (10.0, 90.0)]);
     assert_eq!(regions(&world), ["all"]);
@@ -45,15 +44,15 @@ fn many_peers_split_twice_and_come_together() {
         world.start(of);
         world.run_for(Span::millis(100));
     }
-    world.run_for(play::SETTLES);
-    assert_eq!(play::check(&world), []);
+    world.run_for(SETTLES);
+    assert_eq!(check(&world), []);
     assert_eq!(regions(&world).len(), 16, "each of four by four has four peers: {:?}", regions(&world));
     // Three of four peers in each go, whoever they are.
     for of in (0..64).filter(|of| of % 2 == 1 || of / 8 % 2 == 1) {
         world.kill(of, false);
     }
-    world.run_for(play::SETTLES);
-    assert_eq!(play::check(&world), []);
+    world.run_for(SETTLES);
+    assert_eq!(check(&world), []);
     assert!(regions(&world).len() <= 8, "sixteen peers, two in a region at least: {:?}", regions(&world));
 }
 
@@ -78,7 +77,7 @@ fn who_dies_is_out_of_all_tables_within_a_second() {
         for (player, rings) in world.alive() {
             assert!(!rings.table().has(id), "seed {seed}: {} still knows it", player.member.name);
         }
-        assert_eq!(play::check(&world), [], "seed {seed}");
+        assert_eq!(check(&world), [], "seed {seed}");
     }
 }
 
@@ -91,14 +90,14 @@ fn three_hundred_peers_in_one_place_are_one_region() {
         world.start(of);
     }
     world.run_for(Span::secs(10));
-    assert_eq!(play::check(&world), []);
+    assert_eq!(check(&world), []);
     assert_eq!(regions(&world), ["all"], "peers in one place cannot be split");
     let master = (0..300).find(|of| world.is(*of, Role::Master)).unwrap();
-    let before = world.frames;
+    let before = world.words;
     world.kill(master, true);
     world.run_for(Span::secs(60));
-    assert_eq!(play::check(&world), []);
-    let frames = world.frames - before;
+    assert_eq!(check(&world), []);
+    let words = world.words - before;
     // An election, a table for all, and 40 beats of all.
-    assert!(frames < 300 * (40 * 2 + 60), "{frames} frames");
+    assert!(words < 300 * (40 * 2 + 60), "{words} words");
 }

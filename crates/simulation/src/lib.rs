@@ -12,6 +12,7 @@ mod wires;
 pub mod disk;
 pub mod hash;
 pub mod network;
+pub mod peers;
 
 pub use agenda::Agenda;
 pub use clock::Clock;

@@ -15,6 +15,8 @@ const JOIN_EVERY: Span = Span::secs(1);
 const STILL_REIGNS: Span = Span::millis(200);
 /// How long to wait before a full region is asked again.
 const FULL_FOR: Span = Span::secs(5);
+/// How far the epoch of a claim may be above all that were heard of: so many splits and elections happen to nobody who is cut off.
+const EPOCHS_AHEAD_MAX: u64 = 1 << 20;
 /// Of those who are known, how many a peer that seeks asks at a time.
 const ASKED_AT_ONCE: usize = 4;
 
@@ -62,7 +64,9 @@ impl Rings {
     pub(super) fn hear_tree(&mut self, now: Time, from: &Member, claims: &[Claim], out: &mut impl Effects) {
         let mut theirs = Tree::new();
         let mut has_changed = false;
-        for claim in claims {
+        // One that says that it is far ahead of all others would be the last to claim anything.
+        let epoch_max = self.tree.epoch_of(Cells::ALL).saturating_add(EPOCHS_AHEAD_MAX);
+        for claim in claims.iter().filter(|claim| claim.epoch <= epoch_max) {
             theirs.hear(claim);
             has_changed |= self.tree.hear(claim);
         }

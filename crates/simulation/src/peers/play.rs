@@ -1,21 +1,21 @@
-//! What happens to a world, and what must be so once nothing happens any more.
+//! What happens to a world of peers, and what must be so of the overlay once nothing happens any more.
 
-#![allow(dead_code, reason = "each test uses its own part of the play")]
-
-use crate::world::{SIDE, World, at};
+use super::{Inhabitant, SIDE, World, at};
 use contract::{Location, Span};
-use overlay::{Block, Cells, Rings, Role};
+use overlay::{Block, Cells, News, Rings, Role};
 use std::collections::BTreeMap;
 
 /// After the last fault, all is as it must be within this.
 pub const SETTLES: Span = Span::secs(60);
 
+/// The checkers.
 pub const CHECKERS: [&str; 7] = ["epochs", "areas", "masters", "tables", "shape", "news", "calm"];
 
-type Wrong = Vec<(&'static str, String)>;
+/// What is wrong: the checker that says so, and what it says.
+pub type Wrong = Vec<(&'static str, String)>;
 
 /// Somewhere: most of them in a town.
-fn somewhere(world: &mut World) -> Location {
+fn somewhere<N: Inhabitant>(world: &mut World<N>) -> Location {
     let random = &mut world.random;
     match random.u8(..3) {
         0 => at(random.f64() * SIDE, random.f64() * SIDE),
@@ -23,17 +23,10 @@ fn somewhere(world: &mut World) -> Location {
     }
 }
 
-/// One world, begun with some peers that come, and then faults if these are asked for.
-pub fn play(seed: u64, worst: bool) -> Wrong {
-    let mut world = World::new(seed);
-    let peers = world.random.usize(1..28);
-    for _ in 0..peers {
-        let location = somewhere(&mut world);
-        let of = world.add(location);
-        world.start(of);
-        let wait = if world.random.bool() { 0 } else { world.random.i64(0..3_000) };
-        world.run_for(Span::millis(wait));
-    }
+/// One world, begun with some peers that come, and then faults if these are asked for. What is wrong in the end.
+pub fn play<N: Inhabitant>(seed: u64, worst: bool) -> Wrong {
+    let mut world: World<N> = World::new(seed);
+    people(&mut world);
     if worst {
         let faults = world.random.usize(1..14);
         for _ in 0..faults {
@@ -50,22 +43,35 @@ pub fn play(seed: u64, worst: bool) -> Wrong {
     wrong
 }
 
+/// Some peers come.
+pub fn people<N: Inhabitant>(world: &mut World<N>) {
+    let peers = world.random.usize(1..28);
+    for _ in 0..peers {
+        let location = somewhere(world);
+        let of = world.add(location);
+        world.start(of);
+        let wait = if world.random.bool() { 0 } else { world.random.i64(0..3_000) };
+        world.run_for(Span::millis(wait));
+    }
+}
+
 /// Once all is as it must be, nothing is said but that peers live.
-fn check_calm(world: &mut World, wrong: &mut Wrong) {
-    let before = world.frames;
+fn check_calm<N: Inhabitant>(world: &mut World<N>, wrong: &mut Wrong) {
+    let before = world.words;
     let digests =
-        |world: &World| -> Vec<u64> { world.alive().map(|(_, rings)| rings.tree().digest()).collect() };
+        |world: &World<N>| -> Vec<u64> { world.alive().map(|(_, rings)| rings.tree().digest()).collect() };
     let known = digests(world);
     world.run_for(Span::secs(15));
     // Ten beats: a member asks its master and has an answer, a master another, and contacts or strays that are gone each 5 s.
     let peers = world.alive().count() as u64;
-    let frames = world.frames - before;
-    if frames > peers * (11 * 4 + 4 * 5) || digests(world) != known {
-        wrong.push(("calm", format!("{frames} frames of {peers} peers in 15 s")));
+    let words = world.words - before;
+    if words > peers * (11 * 4 + 4 * 5) || digests(world) != known {
+        wrong.push(("calm", format!("{words} words of {peers} peers in 15 s")));
     }
 }
 
-fn befall(world: &mut World) {
+/// Something does.
+pub fn befall<N: Inhabitant>(world: &mut World<N>) {
     let of = world.random.usize(..world.players.len());
     match world.random.u8(..11) {
         0 | 1 => {
@@ -108,9 +114,10 @@ fn befall(world: &mut World) {
 }
 
 /// All of a region lose their power, as one of its peers sees it.
-fn black_out(world: &mut World, of: usize) {
-    let Some(rings) = &world.players[of].rings else { return };
-    let names: Vec<String> = rings.table().members.values().map(|member| member.name.clone()).collect();
+fn black_out<N: Inhabitant>(world: &mut World<N>, of: usize) {
+    let Some(node) = &world.players[of].node else { return };
+    let names: Vec<String> =
+        node.rings().table().members.values().map(|member| member.name.clone()).collect();
     for of in 0..world.players.len() {
         if names.contains(&world.players[of].member.name) {
             world.kill(of, true);
@@ -119,14 +126,15 @@ fn black_out(world: &mut World, of: usize) {
 }
 
 /// All networks are one, and one that all know is there.
-fn mend(world: &mut World) {
+pub fn mend<N: Inhabitant>(world: &mut World<N>) {
     world.start(0);
     for player in &mut world.players {
         player.part = 0;
     }
 }
 
-pub fn check(world: &World) -> Wrong {
+/// What is wrong with the overlay, where it should be at rest.
+pub fn check<N: Inhabitant>(world: &World<N>) -> Wrong {
     let mut wrong: Wrong = world.broken.iter().take(1).map(|broken| ("epochs", broken.clone())).collect();
     check_areas(world, &mut wrong);
     if wrong.is_empty() {
@@ -141,7 +149,7 @@ pub fn check(world: &World) -> Wrong {
 }
 
 /// All know one partition of the area.
-fn check_areas(world: &World, wrong: &mut Wrong) {
+fn check_areas<N: Inhabitant>(world: &World<N>, wrong: &mut Wrong) {
     let mut trees: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for (player, rings) in world.alive() {
         trees.entry(rings.tree().digest()).or_default().push(&player.member.name);
@@ -157,7 +165,7 @@ fn check_areas(world: &World, wrong: &mut Wrong) {
 }
 
 /// Each region has a master that lives and knows it, and nobody else thinks so.
-fn check_masters(world: &World, wrong: &mut Wrong) {
+fn check_masters<N: Inhabitant>(world: &World<N>, wrong: &mut Wrong) {
     let Some((_, first)) = world.alive().next() else { return };
     let masters = first.tree().masters();
     for (player, rings) in world.alive() {
@@ -176,14 +184,14 @@ fn check_masters(world: &World, wrong: &mut Wrong) {
     }
 }
 
-fn region_of(world: &World, cells: Cells) -> Vec<&Rings> {
+fn region_of<N: Inhabitant>(world: &World<N>, cells: Cells) -> Vec<&Rings> {
     let extent = world.settings.extent;
     let inside = world.alive().filter(|(player, _)| cells.contains(extent.cell_of(player.member.location)));
     inside.map(|(_, rings)| rings).collect()
 }
 
 /// The members of a region know each other, and nobody else.
-fn check_tables(world: &World, wrong: &mut Wrong) {
+fn check_tables<N: Inhabitant>(world: &World<N>, wrong: &mut Wrong) {
     let Some((_, first)) = world.alive().next() else { return };
     for claim in first.tree().claims() {
         let members = region_of(world, claim.cells);
@@ -201,7 +209,7 @@ fn check_tables(world: &World, wrong: &mut Wrong) {
 }
 
 /// No region is too small that could be part of another, and none is large that could be split (P7).
-fn check_shape(world: &World, wrong: &mut Wrong) {
+fn check_shape<N: Inhabitant>(world: &World<N>, wrong: &mut Wrong) {
     let Some((_, first)) = world.alive().next() else { return };
     let (least, capacity) = (world.settings.least, world.settings.capacity);
     let count = |cells: Cells| region_of(world, cells).len();
@@ -224,8 +232,7 @@ fn check_shape(world: &World, wrong: &mut Wrong) {
 }
 
 /// Whoever was told last that it masters a region does, and nobody else.
-fn check_news(world: &World, wrong: &mut Wrong) {
-    use overlay::News;
+fn check_news<N: Inhabitant>(world: &World<N>, wrong: &mut Wrong) {
     for (player, rings) in world.alive() {
         let last = player.told.iter().rev().find(|(_, news)| matches!(news, News::Master | News::NoMaster));
         let told = last.is_some_and(|(_, news)| *news == News::Master);
