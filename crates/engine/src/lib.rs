@@ -7,6 +7,7 @@ pub mod driving;
 mod gate;
 mod keeper;
 mod node;
+mod peer;
 mod processing;
 mod relay;
 mod reporter;
@@ -24,6 +25,7 @@ pub use gate::{Guarding, is_of_gate};
 pub use keeper::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView, KeptTopics};
 pub use mqtt::{Open, Rules};
 pub use node::Node;
+pub use peer::{Peer, PeerEffects, PeerWord, Put, PutError, TEXT_BYTES_MAX};
 pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
 pub use uplink::{
     Coordinated, CoordinationView, LinkView, ROUTERS_MAX, RouterView, Traffic, Uplink, UplinkNews,

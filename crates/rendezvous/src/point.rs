@@ -155,7 +155,7 @@ impl Point {
         tell: &mut impl Tell,
     ) -> Result<(), NoRoom> {
         if let Some(known) = self.entries.get_mut(&party) {
-            if *known.text == *text && known.side.is_that_of(&post) {
+            if *known.text == *text && known.side.says(&post) {
                 self.ends.remove(&(known.until, party));
                 known.until = until;
                 self.ends.insert((until, party));
@@ -219,6 +219,12 @@ impl Point {
     /// Whether it has put something here.
     pub fn has(&self, party: Party) -> bool {
         self.entries.contains_key(&party)
+    }
+
+    /// Whether a peer has put anything here.
+    pub fn has_of(&self, peer: RingId) -> bool {
+        let of = Party { peer, number: 0 }..=Party { peer, number: u64::MAX };
+        self.entries.range(of).next().is_some()
     }
 
     /// Keeps those of whom this is so, without a word to anybody: another point has the others now.
@@ -359,9 +365,13 @@ impl Point {
 }
 
 impl Side {
-    /// Whether it is on the same side as something that is put: what is written the same may be an offer or a wish.
-    fn is_that_of(&self, post: &Post) -> bool {
-        matches!((self, post), (Side::Offers { .. }, Post::Offer(_)) | (Side::Wants { .. }, Post::Want(_)))
+    /// Whether it says what something says that is written the same: that may be an offer or a wish, and may have moved.
+    fn says(&self, post: &Post) -> bool {
+        match (self, post) {
+            (Side::Offers { profile, .. }, Post::Offer(now)) => profile == now,
+            (Side::Wants { .. }, Post::Want(_)) => true,
+            _ => false,
+        }
     }
 }
 

@@ -1,0 +1,581 @@
+//! A peer: the overlay and what is offered and wanted, wired together.
+//!
+//! The problem: whoever puts something knows the members of its own region, and of others only their masters. The idea: it puts things at
+//! the points of its own region, and of each other region that they are about at its master, which puts them at the points there and hands
+//! on what those say. So a master is a point to others, and who has put something does not see how many there are behind it.
+//!
+//! Whatever changes in a region or in the tree is heeded by putting things again where they belong then, before the old point is heeded no
+//! more (`Posts`); and what a point has that is no longer its own it forgets when all have had time for that.
+
+mod words;
+
+use contract::{Location, Mutant, RingId, Span, Time};
+use overlay::{Cells, Effects, Extent, Frame, Member, News, PeerId, Rings, Settings, Table};
+use rendezvous::{
+    Area, Carry, EXPIRY, GRACE, Interest, Map, Party, Point, Post, Posts, Profile, ProfileError, Resolution,
+    Said, Space, Tell, Topic, digest,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub use words::{PeerWord, Put, TEXT_BYTES_MAX};
+
+/// What a peer does to the outside.
+pub trait PeerEffects {
+    /// Says something to a peer. It is connected to, if it is not.
+    fn send(&mut self, to: &Member, word: &PeerWord);
+    /// Says something to whoever is at an address.
+    fn send_to_address(&mut self, address: &str, word: &PeerWord);
+    /// A topic has to do with something that was put here: what is offered is published there, what is wanted comes there.
+    fn start(&mut self, number: u64, topic: Topic);
+    /// It no longer has.
+    fn stop(&mut self, number: u64, topic: Topic);
+    /// Something has happened to the region, the tree, or the peer in it.
+    fn tell(&mut self, news: &News);
+}
+
+/// What is put for peers of other regions, at most.
+const PROXIED_MAX: usize = 100_000;
+/// Numbers of it begin here.
+const PROXIED: u64 = 1 << 63;
+/// So long after a change a point forgets what is not its own any more.
+const CLEARS_AFTER: Span = Span(GRACE.0 + 1_000_000_000);
+
+/// Something that another region wants put at the points of this one.
+#[derive(Clone, Debug)]
+struct Proxied {
+    party: Party,
+    text: Box<str>,
+    location: Option<Location>,
+    until: Time,
+}
+
+/// A peer.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    space: Space,
+    extent: Extent,
+    rings: Rings,
+    point: Point,
+    /// What is put here by those for whom this peer speaks.
+    own: Posts,
+    /// What is put for peers of other regions, by its number and by who put it.
+    proxied: Posts,
+    proxies: BTreeMap<u64, Proxied>,
+    parties: BTreeMap<Party, u64>,
+    next_proxy: u64,
+    /// What is offered here and is where the peer is, as it is written.
+    here: BTreeMap<u64, Box<str>>,
+    /// Who has put something here, so that they can be told.
+    known: BTreeMap<RingId, Member>,
+    /// What this peer says to itself.
+    queue: VecDeque<PeerWord>,
+    clears_at: Time,
+}
+
+/// Why something cannot be put.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PutError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Profile(#[from] ProfileError),
+    /// It is too long.
+    #[error("it has {0} bytes, and may have {TEXT_BYTES_MAX}: say it more shortly")]
+    TooLong(usize),
+}
+
+impl Peer {
+    /// A peer that is about to look for others.
+    pub fn new(settings: Settings, space: &Space, own: Member, now: Time) -> Peer {
+        Peer {
+            space: space.clone(),
+            extent: settings.extent,
+            rings: Rings::new(settings, own, now),
+            point: Point::new(space),
+            own: Posts::new(),
+            proxied: Posts::new(),
+            proxies: BTreeMap::new(),
+            parties: BTreeMap::new(),
+            next_proxy: PROXIED,
+            here: BTreeMap::new(),
+            known: BTreeMap::new(),
+            queue: VecDeque::new(),
+            clears_at: Time::NEVER,
+        }
+    }
+
+    /// The overlay, as this peer knows it.
+    pub fn rings(&self) -> &Rings {
+        &self.rings
+    }
+
+    /// What has been put at this peer as a point.
+    pub fn point(&self) -> &Point {
+        &self.point
+    }
+
+    /// The topics of something that was put here.
+    pub fn topics_of(&self, number: u64) -> impl Iterator<Item = Topic> {
+        self.own.topics_of(number)
+    }
+
+    /// Something is offered by somebody for whom this peer speaks, or something else in place of it. It is where the peer is, unless it says itself
+    /// where.
+    pub fn offer(
+        &mut self,
+        now: Time,
+        number: u64,
+        text: &str,
+        out: &mut impl PeerEffects,
+    ) -> Result<(), PutError> {
+        let profile = Profile::read(&self.space, checked(text)?)?;
+        let is_here = profile.location().is_none();
+        let post = Post::Offer(profile.located(Some(self.rings.own().location)));
+        self.put_own(now, number, text, post, out);
+        if is_here {
+            self.here.insert(number, text.into());
+        }
+        Ok(())
+    }
+
+    /// Something is wanted by somebody for whom this peer speaks, or something else in place of it.
+    pub fn want(
+        &mut self,
+        now: Time,
+        number: u64,
+        text: &str,
+        out: &mut impl PeerEffects,
+    ) -> Result<(), PutError> {
+        let interest = Interest::read(&self.space, checked(text)?)?;
+        self.put_own(now, number, text, Post::Want(interest), out);
+        Ok(())
+    }
+
+    fn put_own(&mut self, now: Time, number: u64, text: &str, post: Post, out: &mut impl PeerEffects) {
+        let mut acts = Acts::default();
+        self.here.remove(&number);
+        let map = Whole { rings: &self.rings, space: &self.space, extent: self.extent };
+        self.own.post(now, number & !PROXIED, text, post, &map, &mut acts);
+        self.act(acts, out);
+        self.settle(now, out);
+    }
+
+    /// It is over.
+    pub fn withdraw(&mut self, now: Time, number: u64, out: &mut impl PeerEffects) {
+        let mut acts = Acts::default();
+        self.here.remove(&number);
+        self.own.withdraw(number & !PROXIED, &mut acts);
+        self.act(acts, out);
+        self.settle(now, out);
+    }
+
+    /// Hears a word of a peer.
+    pub fn handle_word(&mut self, now: Time, from: &Member, word: PeerWord, out: &mut impl PeerEffects) {
+        match word {
+            PeerWord::Overlay(frame) => {
+                self.with_rings(now, out, |rings, through| rings.handle_frame(now, from, frame, through));
+            }
+            word => self.take(now, from, word, out),
+        }
+        self.settle(now, out);
+    }
+
+    /// The link to a peer is closed, or could not be opened.
+    pub fn handle_lost(&mut self, now: Time, peer: PeerId, out: &mut impl PeerEffects) {
+        self.with_rings(now, out, |rings, through| rings.handle_lost(now, peer, through));
+        self.settle(now, out);
+    }
+
+    /// There is a new link to a peer.
+    pub fn handle_link(&mut self, now: Time, peer: PeerId, out: &mut impl PeerEffects) {
+        let mut acts = Acts::default();
+        self.own.handle_link(peer.ring, &mut acts);
+        self.proxied.handle_link(peer.ring, &mut acts);
+        self.act(acts, out);
+        self.settle(now, out);
+    }
+
+    /// It is somewhere else now, and with it what is offered here without saying where.
+    pub fn handle_moved(&mut self, now: Time, location: Location, out: &mut impl PeerEffects) {
+        self.with_rings(now, out, |rings, through| rings.handle_moved(now, location, through));
+        let mut acts = Acts::default();
+        let map = Whole { rings: &self.rings, space: &self.space, extent: self.extent };
+        for (number, text) in &self.here {
+            // It has been read before.
+            if let Ok(profile) = Profile::read(&self.space, text) {
+                let post = Post::Offer(profile.located(Some(location)));
+                self.own.post(now, *number, text, post, &map, &mut acts);
+            }
+        }
+        self.act(acts, out);
+        self.settle(now, out);
+    }
+
+    /// It goes, and says so.
+    pub fn handle_leave(&mut self, now: Time, out: &mut impl PeerEffects) {
+        self.with_rings(now, out, |rings, through| rings.handle_leave(now, through));
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time, out: &mut impl PeerEffects) {
+        if self.rings.next_deadline() <= now {
+            self.with_rings(now, out, |rings, through| rings.handle_timeout(now, through));
+        }
+        let mut acts = Acts::default();
+        if self.own.next_deadline() <= now {
+            let map = Whole { rings: &self.rings, space: &self.space, extent: self.extent };
+            self.own.handle_timeout(now, &map, &mut acts);
+        }
+        if self.proxied.next_deadline() <= now {
+            self.forget_proxies(now, &mut acts);
+            let map = Region { table: self.rings.table(), space: &self.space };
+            self.proxied.handle_timeout(now, &map, &mut acts);
+        }
+        self.act(acts, out);
+        if self.point.next_deadline() <= now {
+            let mut told = ToldBy::default();
+            self.point.handle_timeout(now, &mut told);
+            self.tell(told, out);
+        }
+        if self.clears_at <= now {
+            self.clear();
+        }
+        self.settle(now, out);
+    }
+
+    /// When something is due next.
+    pub fn next_deadline(&self) -> Time {
+        let rendezvous =
+            self.own.next_deadline().min(self.proxied.next_deadline()).min(self.point.next_deadline());
+        self.rings.next_deadline().min(rendezvous).min(self.clears_at)
+    }
+
+    /// Lets the overlay do something, and heeds what that has changed.
+    fn with_rings<E: PeerEffects>(
+        &mut self,
+        now: Time,
+        out: &mut E,
+        act: impl FnOnce(&mut Rings, &mut Through<'_, E>),
+    ) {
+        let mut news = Vec::new();
+        act(&mut self.rings, &mut Through { out, news: &mut news });
+        news.iter().for_each(|news| out.tell(news));
+        if !news.iter().any(|news| matches!(news, News::Region | News::Tree)) {
+            return;
+        }
+        let mut acts = Acts::default();
+        let map = Whole { rings: &self.rings, space: &self.space, extent: self.extent };
+        self.own.handle_change(now, &map, &mut acts);
+        let map = Region { table: self.rings.table(), space: &self.space };
+        self.proxied.handle_change(now, &map, &mut acts);
+        self.act(acts, out);
+        self.clears_at = self.clears_at.min(now + CLEARS_AFTER);
+    }
+
+    /// Takes what it has said to itself.
+    fn settle(&mut self, now: Time, out: &mut impl PeerEffects) {
+        while let Some(word) = self.queue.pop_front() {
+            let own = self.rings.own().clone();
+            self.take(now, &own, word, out);
+        }
+    }
+
+    /// A word about what is offered and wanted.
+    fn take(&mut self, now: Time, from: &Member, word: PeerWord, out: &mut impl PeerEffects) {
+        match word {
+            PeerWord::Put(put) if put.region => self.put_for(now, from, &put, out),
+            PeerWord::Put(put) => self.put_here(now, from, &put, out),
+            PeerWord::Take { number } => {
+                let party = Party { peer: from.id.ring, number };
+                let mut told = ToldBy::default();
+                self.point.take(party, &mut told);
+                self.tell(told, out);
+                if let Some(proxy) = self.parties.remove(&party) {
+                    let mut acts = Acts::default();
+                    self.proxies.remove(&proxy);
+                    self.proxied.withdraw(proxy, &mut acts);
+                    self.act(acts, out);
+                }
+            }
+            PeerWord::Said { number, said } => {
+                let mut acts = Acts::default();
+                let posts = if number < PROXIED { &mut self.own } else { &mut self.proxied };
+                posts.hear(from.id.ring, number, said, &mut acts);
+                self.act(acts, out);
+            }
+            PeerWord::Overlay(_) => {}
+        }
+    }
+
+    /// Something is put here, as this peer is a point.
+    fn put_here(&mut self, now: Time, from: &Member, put: &Put, out: &mut impl PeerEffects) {
+        // Who says what cannot be read has another space, or is no peer of ours.
+        let Ok(post) = self.read(put) else { return };
+        let party = Party { peer: from.id.ring, number: put.number };
+        self.known.insert(party.peer, from.clone());
+        let knew = digest(self.point.known_of(party));
+        let mut told = ToldBy::default();
+        if self.point.put(party, &put.text, post, now + EXPIRY, &mut told).is_err() {
+            return;
+        }
+        if put.digest != knew {
+            told.0.retain(|(other, _)| *other != party);
+            told.0.push((party, Said::All(self.point.known_of(party).collect())));
+        }
+        self.tell(told, out);
+    }
+
+    /// Something is to be put at the points of this region, for a peer of another one.
+    fn put_for(&mut self, now: Time, from: &Member, put: &Put, out: &mut impl PeerEffects) {
+        let Ok(post) = self.read(put) else { return };
+        let party = Party { peer: from.id.ring, number: put.number };
+        self.known.insert(party.peer, from.clone());
+        let proxy = match self.parties.get(&party) {
+            Some(proxy) => *proxy,
+            None if self.parties.len() >= PROXIED_MAX => return,
+            None => {
+                self.next_proxy = (self.next_proxy + 1) | PROXIED;
+                self.parties.insert(party, self.next_proxy);
+                self.next_proxy
+            }
+        };
+        let until = now + EXPIRY;
+        let text = put.text.as_str().into();
+        let location = put.location;
+        let before = self.proxies.insert(proxy, Proxied { party, text, location, until });
+        let mut acts = Acts::default();
+        if before.is_none_or(|before| *before.text != *put.text || before.location != location) {
+            let map = Region { table: self.rings.table(), space: &self.space };
+            self.proxied.post(now, proxy, &put.text, post, &map, &mut acts);
+        }
+        if put.digest != digest(self.proxied.topics_of(proxy)) {
+            let said = Said::All(self.proxied.topics_of(proxy).collect());
+            self.say(party.peer, PeerWord::Said { number: party.number, said }, out);
+        }
+        self.act(acts, out);
+    }
+
+    fn read(&self, put: &Put) -> Result<Post, ProfileError> {
+        if put.offers {
+            Ok(Post::Offer(Profile::read(&self.space, &put.text)?.located(put.location)))
+        } else {
+            Ok(Post::Want(Interest::read(&self.space, &put.text)?))
+        }
+    }
+
+    /// What was not put again in time is over.
+    fn forget_proxies(&mut self, now: Time, acts: &mut Acts) {
+        if Mutant::KeepPassingOn.is_on() {
+            return;
+        }
+        let over: Vec<u64> = self
+            .proxies
+            .iter()
+            .filter(|(_, proxied)| proxied.until <= now)
+            .map(|(proxy, _)| *proxy)
+            .collect();
+        for proxy in over {
+            if let Some(proxied) = self.proxies.remove(&proxy) {
+                self.parties.remove(&proxied.party);
+            }
+            self.proxied.withdraw(proxy, acts);
+        }
+    }
+
+    /// Forgets what it has as a point and is not responsible for any more.
+    fn clear(&mut self) {
+        self.clears_at = Time::NEVER;
+        let own = self.rings.own().id.ring;
+        let map = Region { table: self.rings.table(), space: &self.space };
+        self.point.retain(|_, post| map.points_of(post).contains(&own));
+        let (point, parties) = (&self.point, &self.parties);
+        let speaks = |peer: &RingId| {
+            let of = Party { peer: *peer, number: 0 }..=Party { peer: *peer, number: u64::MAX };
+            point.has_of(*peer) || parties.range(of).next().is_some()
+        };
+        self.known.retain(|peer, _| speaks(peer));
+    }
+
+    /// Says what points were told to say.
+    fn act(&mut self, acts: Acts, out: &mut impl PeerEffects) {
+        for act in acts.0 {
+            match act {
+                Act::Put { point, number, text, offers, location, digest } => {
+                    let region = !self.rings.table().members.contains_key(&point);
+                    self.say(
+                        point,
+                        PeerWord::Put(Put { number, offers, region, text, location, digest }),
+                        out,
+                    );
+                }
+                Act::Take { point, number } => self.say(point, PeerWord::Take { number }, out),
+                Act::Start(number, topic) if number < PROXIED => out.start(number, topic),
+                Act::Stop(number, topic) if number < PROXIED => out.stop(number, topic),
+                Act::Start(number, topic) => self.pass_on(number, Said::Met(topic), out),
+                Act::Stop(number, topic) => self.pass_on(number, Said::Parted(topic), out),
+            }
+        }
+    }
+
+    /// What the points of this region say, for who is in another one.
+    fn pass_on(&mut self, proxy: u64, said: Said, out: &mut impl PeerEffects) {
+        if let Some(Party { peer, number }) = self.proxies.get(&proxy).map(|proxied| proxied.party) {
+            self.say(peer, PeerWord::Said { number, said }, out);
+        }
+    }
+
+    fn tell(&mut self, told: ToldBy, out: &mut impl PeerEffects) {
+        for (Party { peer, number }, said) in told.0 {
+            self.say(peer, PeerWord::Said { number, said }, out);
+        }
+    }
+
+    fn say(&mut self, to: RingId, word: PeerWord, out: &mut impl PeerEffects) {
+        if to == self.rings.own().id.ring {
+            return self.queue.push_back(word);
+        }
+        let masters = self.rings.tree().masters();
+        let member = self.rings.table().members.get(&to).or_else(|| masters.get(&to).copied());
+        if let Some(member) = member.or_else(|| self.known.get(&to)) {
+            out.send(member, &word);
+        }
+    }
+}
+
+fn checked(text: &str) -> Result<&str, PutError> {
+    if text.len() > TEXT_BYTES_MAX { Err(PutError::TooLong(text.len())) } else { Ok(text) }
+}
+
+/// Which points there are in the own region.
+struct Region<'a> {
+    table: &'a Table,
+    space: &'a Space,
+}
+
+impl Map for Region<'_> {
+    fn points_of(&self, post: &Post) -> BTreeSet<RingId> {
+        let owner = |place: RingId| self.table.owner(place).map(|member| member.id.ring);
+        match post {
+            Post::Offer(profile) => owner(self.space.place_of(profile)).into_iter().collect(),
+            Post::Want(interest) => {
+                let clusters = self.space.clusters_of(interest, &Resolution::default());
+                let within = clusters
+                    .iter()
+                    .flat_map(|cluster| self.table.members.range(cluster.first..=cluster.last));
+                let last = clusters.iter().filter_map(|cluster| owner(cluster.last));
+                within.map(|(place, _)| *place).chain(last).collect()
+            }
+        }
+    }
+}
+
+/// Which points there are, in the own region and in others: those are behind their masters.
+struct Whole<'a> {
+    rings: &'a Rings,
+    space: &'a Space,
+    extent: Extent,
+}
+
+impl Whole<'_> {
+    /// Where something is put: where it is, or where it looks; the own region, if it says nothing of that (§12.6).
+    fn cells_of(&self, post: &Post) -> Option<Cells> {
+        match post {
+            Post::Offer(profile) => profile.location().map(|location| {
+                let mut cells = Cells::NONE;
+                cells.insert(self.extent.cell_of(location));
+                cells
+            }),
+            Post::Want(interest) => interest.area().and_then(|area| cells_in(&self.extent, &area)),
+        }
+    }
+}
+
+impl Map for Whole<'_> {
+    fn points_of(&self, post: &Post) -> BTreeSet<RingId> {
+        let table = self.rings.table();
+        let region = Region { table, space: self.space };
+        let Some(cells) = self.cells_of(post) else { return region.points_of(post) };
+        let mut points = BTreeSet::new();
+        for claim in self.rings.tree().claims().filter(|claim| !claim.cells.and(cells).is_empty()) {
+            if claim.rank() == table.reign {
+                points.extend(region.points_of(post));
+            } else if !Mutant::ForgetOtherRegions.is_on() {
+                points.insert(claim.master.id.ring);
+            }
+        }
+        points
+    }
+}
+
+/// The cells that an area touches; none, if it has no extent.
+fn cells_in(extent: &Extent, area: &Area) -> Option<Cells> {
+    let corner = |lat: f64, long: f64| Location::new(lat.clamp(-90.0, 90.0), long.clamp(-180.0, 180.0)).ok();
+    let south_west = corner(area.lat.from(), area.long.from())?;
+    Some(extent.cells_in(south_west, corner(area.lat.to(), area.long.to())?))
+}
+
+/// What is to be said and done for what was put.
+enum Act {
+    Put { point: RingId, number: u64, text: String, offers: bool, location: Option<Location>, digest: u128 },
+    Take { point: RingId, number: u64 },
+    Start(u64, Topic),
+    Stop(u64, Topic),
+}
+
+#[derive(Default)]
+struct Acts(Vec<Act>);
+
+impl Carry for Acts {
+    fn put(&mut self, point: RingId, number: u64, text: &str, post: &Post, digest: u128) {
+        let (offers, location) = match post {
+            Post::Offer(profile) => (true, profile.location()),
+            Post::Want(_) => (false, None),
+        };
+        self.0.push(Act::Put { point, number, text: text.to_owned(), offers, location, digest });
+    }
+
+    fn take(&mut self, point: RingId, number: u64) {
+        self.0.push(Act::Take { point, number });
+    }
+
+    fn start(&mut self, number: u64, topic: Topic) {
+        self.0.push(Act::Start(number, topic));
+    }
+
+    fn stop(&mut self, number: u64, topic: Topic) {
+        self.0.push(Act::Stop(number, topic));
+    }
+}
+
+/// What a point tells those who have put something there.
+#[derive(Default)]
+struct ToldBy(Vec<(Party, Said)>);
+
+impl Tell for ToldBy {
+    fn met(&mut self, party: Party, topic: Topic) {
+        self.0.push((party, Said::Met(topic)));
+    }
+
+    fn parted(&mut self, party: Party, topic: Topic) {
+        self.0.push((party, Said::Parted(topic)));
+    }
+}
+
+/// The outside, as the overlay sees it.
+struct Through<'a, E> {
+    out: &'a mut E,
+    news: &'a mut Vec<News>,
+}
+
+impl<E: PeerEffects> Effects for Through<'_, E> {
+    fn send(&mut self, to: &Member, frame: Frame) {
+        self.out.send(to, &PeerWord::Overlay(frame));
+    }
+
+    fn send_to_address(&mut self, address: &str, frame: Frame) {
+        self.out.send_to_address(address, &PeerWord::Overlay(frame));
+    }
+
+    fn tell(&mut self, news: News) {
+        self.news.push(news);
+    }
+}

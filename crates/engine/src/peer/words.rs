@@ -1,0 +1,191 @@
+//! What peers say to each other: of the overlay, and of what is offered and wanted.
+
+use contract::Location;
+use minicbor::data::Type;
+use minicbor::{Decoder, Encoder};
+use overlay::{Frame, FrameError};
+use rendezvous::{MEETINGS_MAX, Said, Topic};
+use std::collections::BTreeSet;
+
+/// One word.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PeerWord {
+    /// Of the overlay.
+    Overlay(Frame),
+    /// Something is offered or wanted.
+    Put(Put),
+    /// It no longer is.
+    Take {
+        /// Under which number.
+        number: u64,
+    },
+    /// What a point says of it.
+    Said {
+        /// Under which number it was put there.
+        number: u64,
+        /// What.
+        said: Said,
+    },
+}
+
+/// Something that is put at a point.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Put {
+    /// Its number among those of the sender.
+    pub number: u64,
+    /// Whether it is offered, or wanted.
+    pub offers: bool,
+    /// Whether the receiver is to put it at the points of its region, which the sender does not know.
+    pub region: bool,
+    /// Its profile or interest, as it is written.
+    pub text: String,
+    /// Where it is, if it is somewhere.
+    pub location: Option<Location>,
+    /// What the sender has been told of it amounts to.
+    pub digest: u128,
+}
+
+/// The longest profile or interest, in bytes.
+pub const TEXT_BYTES_MAX: usize = 16 << 10;
+
+type Read<T> = Result<T, FrameError>;
+type Written = Result<(), minicbor::encode::Error<core::convert::Infallible>>;
+
+impl PeerWord {
+    /// As bytes, behind what is there.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        let written = self.write(bytes);
+        debug_assert!(written.is_ok(), "memory takes everything");
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) -> Written {
+        let mut to = Encoder::new(&mut *bytes);
+        match self {
+            PeerWord::Overlay(frame) => {
+                to.u8(0)?;
+                frame.append_to(bytes);
+            }
+            PeerWord::Put(Put { number, offers, region, text, location, digest }) => {
+                to.u8(1)?.u64(*number)?.bool(*offers)?.bool(*region)?.str(text)?;
+                match location {
+                    Some(location) => to.f64(location.lat())?.f64(location.long())?,
+                    None => to.null()?,
+                };
+                to.bytes(&digest.to_le_bytes())?;
+            }
+            PeerWord::Take { number } => {
+                to.u8(2)?.u64(*number)?;
+            }
+            PeerWord::Said { number, said } => {
+                to.u8(3)?.u64(*number)?;
+                match said {
+                    Said::Met(topic) => to.u8(0)?.bytes(&topic.0.to_le_bytes())?,
+                    Said::Parted(topic) => to.u8(1)?.bytes(&topic.0.to_le_bytes())?,
+                    Said::All(topics) => {
+                        to.u8(2)?.array(topics.len() as u64)?;
+                        for topic in topics {
+                            to.bytes(&topic.0.to_le_bytes())?;
+                        }
+                        &mut to
+                    }
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8]) -> Read<PeerWord> {
+        let mut from = Decoder::new(bytes);
+        Ok(match from.u8()? {
+            0 => PeerWord::Overlay(Frame::decode(bytes.get(from.position()..).unwrap_or(&[]))?),
+            1 => PeerWord::Put(Put {
+                number: from.u64()?,
+                offers: from.bool()?,
+                region: from.bool()?,
+                text: text(&mut from)?,
+                location: location(&mut from)?,
+                digest: bits(&mut from)?,
+            }),
+            2 => PeerWord::Take { number: from.u64()? },
+            3 => PeerWord::Said { number: from.u64()?, said: said(&mut from)? },
+            _ => return Err(FrameError::Unknown),
+        })
+    }
+}
+
+fn text(from: &mut Decoder<'_>) -> Read<String> {
+    let text = from.str()?;
+    if text.len() > TEXT_BYTES_MAX {
+        Err(FrameError::TooMany("letters in a profile"))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+fn location(from: &mut Decoder<'_>) -> Read<Option<Location>> {
+    if from.datatype()? == Type::Null {
+        from.null()?;
+        return Ok(None);
+    }
+    let location = Location::new(from.f64()?, from.f64()?);
+    location.map(Some).map_err(|_| FrameError::Invalid("a location"))
+}
+
+fn bits(from: &mut Decoder<'_>) -> Read<u128> {
+    let bytes = from.bytes()?.try_into().map_err(|_| FrameError::Invalid("a digest"))?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
+fn said(from: &mut Decoder<'_>) -> Read<Said> {
+    Ok(match from.u8()? {
+        0 => Said::Met(Topic(bits(from)?)),
+        1 => Said::Parted(Topic(bits(from)?)),
+        2 => {
+            let count = from.array()?.and_then(|count| usize::try_from(count).ok());
+            let count = count.filter(|count| *count <= MEETINGS_MAX).ok_or(FrameError::TooMany("topics"))?;
+            Said::All((0..count).map(|_| bits(from).map(Topic)).collect::<Read<BTreeSet<Topic>>>()?)
+        }
+        _ => return Err(FrameError::Unknown),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words() -> impl Strategy<Value = PeerWord> {
+        let topics = prop::collection::btree_set(any::<u128>().prop_map(Topic), 0..5);
+        let places = prop::option::of((-90.0..=90.0, -180.0..=180.0));
+        let places = places.prop_map(|place| place.map(|(lat, long)| Location::new(lat, long).unwrap()));
+        let puts = (any::<u64>(), any::<[bool; 2]>(), "[a-z*=, ]{0,30}", places, any::<u128>());
+        prop_oneof![
+            Just(PeerWord::Overlay(Frame::Leave)),
+            puts.prop_map(|(number, [offers, region], text, location, digest)| {
+                PeerWord::Put(Put { number, offers, region, text, location, digest })
+            }),
+            any::<u64>().prop_map(|number| PeerWord::Take { number }),
+            (any::<u64>(), any::<u128>(), any::<bool>()).prop_map(|(number, topic, met)| {
+                let said = if met { Said::Met(Topic(topic)) } else { Said::Parted(Topic(topic)) };
+                PeerWord::Said { number, said }
+            }),
+            (any::<u64>(), topics)
+                .prop_map(|(number, topics)| PeerWord::Said { number, said: Said::All(topics) }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(word in words()) {
+            let mut bytes = Vec::new();
+            word.append_to(&mut bytes);
+            prop_assert_eq!(PeerWord::decode(&bytes).unwrap(), word);
+        }
+
+        #[test]
+        fn what_is_none_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = PeerWord::decode(&bytes);
+        }
+    }
+}
