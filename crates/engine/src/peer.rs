@@ -13,7 +13,7 @@ use contract::{Location, Mutant, RingId, Span, Time};
 use overlay::{Cells, Effects, Extent, Frame, Member, News, PeerId, Rings, Settings, Table};
 use rendezvous::{
     Area, Carry, EXPIRY, GRACE, Interest, Map, Party, Point, Post, Posts, Profile, ProfileError, Resolution,
-    Said, Space, Tell, Topic, digest,
+    Said, Space, Topic, digest,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use words::{PeerWord, Put, TEXT_BYTES_MAX};
@@ -60,6 +60,7 @@ pub struct Peer {
     /// What is put for peers of other regions, by its number and by who put it.
     proxied: Posts,
     proxies: BTreeMap<u64, Proxied>,
+    proxies_end: BTreeSet<(Time, u64)>,
     parties: BTreeMap<Party, u64>,
     next_proxy: u64,
     /// What is offered here and is where the peer is, as it is written.
@@ -94,6 +95,7 @@ impl Peer {
             own: Posts::new(),
             proxied: Posts::new(),
             proxies: BTreeMap::new(),
+            proxies_end: BTreeSet::new(),
             parties: BTreeMap::new(),
             next_proxy: PROXIED,
             here: BTreeMap::new(),
@@ -130,10 +132,7 @@ impl Peer {
         let profile = Profile::read(&self.space, checked(text)?)?;
         let is_here = profile.location().is_none();
         let post = Post::Offer(profile.located(Some(self.rings.own().location)));
-        self.put_own(now, number, text, post, out);
-        if is_here {
-            self.here.insert(number, text.into());
-        }
+        self.put_own(now, number, text, (post, is_here), out);
         Ok(())
     }
 
@@ -146,24 +145,37 @@ impl Peer {
         out: &mut impl PeerEffects,
     ) -> Result<(), PutError> {
         let interest = Interest::read(&self.space, checked(text)?)?;
-        self.put_own(now, number, text, Post::Want(interest), out);
+        self.put_own(now, number, text, (Post::Want(interest), false), out);
         Ok(())
     }
 
-    fn put_own(&mut self, now: Time, number: u64, text: &str, post: Post, out: &mut impl PeerEffects) {
+    fn put_own(
+        &mut self,
+        now: Time,
+        number: u64,
+        text: &str,
+        (post, is_here): (Post, bool),
+        out: &mut impl PeerEffects,
+    ) {
+        let number = number & !PROXIED;
+        if is_here {
+            self.here.insert(number, text.into());
+        } else {
+            self.here.remove(&number);
+        }
         let mut acts = Acts::default();
-        self.here.remove(&number);
         let map = Whole { rings: &self.rings, space: &self.space, extent: self.extent };
-        self.own.post(now, number & !PROXIED, text, post, &map, &mut acts);
+        self.own.post(now, number, text, post, &map, &mut acts);
         self.act(acts, out);
         self.settle(now, out);
     }
 
     /// It is over.
     pub fn withdraw(&mut self, now: Time, number: u64, out: &mut impl PeerEffects) {
+        let number = number & !PROXIED;
         let mut acts = Acts::default();
         self.here.remove(&number);
-        self.own.withdraw(number & !PROXIED, &mut acts);
+        self.own.withdraw(number, &mut acts);
         self.act(acts, out);
         self.settle(now, out);
     }
@@ -232,9 +244,10 @@ impl Peer {
         }
         self.act(acts, out);
         if self.point.next_deadline() <= now {
-            let mut told = ToldBy::default();
+            let mut told = Vec::new();
             self.point.handle_timeout(now, &mut told);
             self.tell(told, out);
+            self.forget_silent();
         }
         if self.clears_at <= now {
             self.clear();
@@ -286,15 +299,15 @@ impl Peer {
             PeerWord::Put(put) => self.put_here(now, from, &put, out),
             PeerWord::Take { number } => {
                 let party = Party { peer: from.id.ring, number };
-                let mut told = ToldBy::default();
+                let mut told = Vec::new();
                 self.point.take(party, &mut told);
                 self.tell(told, out);
-                if let Some(proxy) = self.parties.remove(&party) {
+                if let Some(proxy) = self.parties.get(&party).copied() {
                     let mut acts = Acts::default();
-                    self.proxies.remove(&proxy);
-                    self.proxied.withdraw(proxy, &mut acts);
+                    self.forget_proxy(proxy, &mut acts);
                     self.act(acts, out);
                 }
+                self.forget_if_silent(party.peer);
             }
             PeerWord::Said { number, said } => {
                 let mut acts = Acts::default();
@@ -311,15 +324,10 @@ impl Peer {
         // Who says what cannot be read has another space, or is no peer of ours.
         let Ok(post) = self.read(put) else { return };
         let party = Party { peer: from.id.ring, number: put.number };
-        self.known.insert(party.peer, from.clone());
-        let knew = digest(self.point.known_of(party));
-        let mut told = ToldBy::default();
-        if self.point.put(party, &put.text, post, now + EXPIRY, &mut told).is_err() {
-            return;
-        }
-        if put.digest != knew {
-            told.0.retain(|(other, _)| *other != party);
-            told.0.push((party, Said::All(self.point.known_of(party).collect())));
+        let mut told = Vec::new();
+        // One for whom there is no room puts it again, and may find some then.
+        if self.point.hear(party, &put.text, post, now + EXPIRY, put.digest, &mut told).is_ok() {
+            self.known.insert(party.peer, from.clone());
         }
         self.tell(told, out);
     }
@@ -328,7 +336,6 @@ impl Peer {
     fn put_for(&mut self, now: Time, from: &Member, put: &Put, out: &mut impl PeerEffects) {
         let Ok(post) = self.read(put) else { return };
         let party = Party { peer: from.id.ring, number: put.number };
-        self.known.insert(party.peer, from.clone());
         let proxy = match self.parties.get(&party) {
             Some(proxy) => *proxy,
             None if self.parties.len() >= PROXIED_MAX => return,
@@ -338,10 +345,13 @@ impl Peer {
                 self.next_proxy
             }
         };
+        self.known.insert(party.peer, from.clone());
         let until = now + EXPIRY;
         let text = put.text.as_str().into();
         let location = put.location;
         let before = self.proxies.insert(proxy, Proxied { party, text, location, until });
+        before.iter().for_each(|before| _ = self.proxies_end.remove(&(before.until, proxy)));
+        self.proxies_end.insert((until, proxy));
         let mut acts = Acts::default();
         if before.is_none_or(|before| *before.text != *put.text || before.location != location) {
             let map = Region { table: self.rings.table(), space: &self.space };
@@ -367,18 +377,18 @@ impl Peer {
         if Mutant::KeepPassingOn.is_on() {
             return;
         }
-        let over: Vec<u64> = self
-            .proxies
-            .iter()
-            .filter(|(_, proxied)| proxied.until <= now)
-            .map(|(proxy, _)| *proxy)
-            .collect();
-        for proxy in over {
-            if let Some(proxied) = self.proxies.remove(&proxy) {
-                self.parties.remove(&proxied.party);
-            }
-            self.proxied.withdraw(proxy, acts);
+        while let Some((_, proxy)) = self.proxies_end.first().copied().filter(|(until, _)| *until <= now) {
+            self.forget_proxy(proxy, acts);
         }
+    }
+
+    fn forget_proxy(&mut self, proxy: u64, acts: &mut Acts) {
+        if let Some(Proxied { party, until, .. }) = self.proxies.remove(&proxy) {
+            self.parties.remove(&party);
+            self.proxies_end.remove(&(until, proxy));
+            self.forget_if_silent(party.peer);
+        }
+        self.proxied.withdraw(proxy, acts);
     }
 
     /// Forgets what it has as a point and is not responsible for any more.
@@ -387,12 +397,25 @@ impl Peer {
         let own = self.rings.own().id.ring;
         let map = Region { table: self.rings.table(), space: &self.space };
         self.point.retain(|_, post| map.points_of(post).contains(&own));
-        let (point, parties) = (&self.point, &self.parties);
-        let speaks = |peer: &RingId| {
-            let of = Party { peer: *peer, number: 0 }..=Party { peer: *peer, number: u64::MAX };
-            point.has_of(*peer) || parties.range(of).next().is_some()
-        };
-        self.known.retain(|peer, _| speaks(peer));
+        self.forget_silent();
+    }
+
+    /// Whether a peer has something put here.
+    fn has_of(&self, peer: RingId) -> bool {
+        let of = Party { peer, number: 0 }..=Party { peer, number: u64::MAX };
+        self.point.has_of(peer) || self.parties.range(of).next().is_some()
+    }
+
+    fn forget_if_silent(&mut self, peer: RingId) {
+        if !self.has_of(peer) {
+            self.known.remove(&peer);
+        }
+    }
+
+    /// Forgets peers that have nothing put here any more.
+    fn forget_silent(&mut self) {
+        let silent: Vec<RingId> = self.known.keys().copied().filter(|peer| !self.has_of(*peer)).collect();
+        silent.iter().for_each(|peer| _ = self.known.remove(peer));
     }
 
     /// Says what points were told to say.
@@ -423,8 +446,8 @@ impl Peer {
         }
     }
 
-    fn tell(&mut self, told: ToldBy, out: &mut impl PeerEffects) {
-        for (Party { peer, number }, said) in told.0 {
+    fn tell(&mut self, told: Vec<(Party, Said)>, out: &mut impl PeerEffects) {
+        for (Party { peer, number }, said) in told {
             self.say(peer, PeerWord::Said { number, said }, out);
         }
     }
@@ -543,20 +566,6 @@ impl Carry for Acts {
 
     fn stop(&mut self, number: u64, topic: Topic) {
         self.0.push(Act::Stop(number, topic));
-    }
-}
-
-/// What a point tells those who have put something there.
-#[derive(Default)]
-struct ToldBy(Vec<(Party, Said)>);
-
-impl Tell for ToldBy {
-    fn met(&mut self, party: Party, topic: Topic) {
-        self.0.push((party, Said::Met(topic)));
-    }
-
-    fn parted(&mut self, party: Party, topic: Topic) {
-        self.0.push((party, Said::Parted(topic)));
     }
 }
 

@@ -336,6 +336,8 @@ fn what_clients_of_mqtt_say_of_a_message_comes_with_it_and_what_has_expired_does
     let desk = sites.world.connected(2, world::mqtt::lasting("desk"));
     sites.world.want(desk, "plant/+", QoS::AtLeastOnce);
     sites.world.want(desk, "$backlog/plant/+", QoS::AtLeastOnce);
+    let away = sites.world.connected(2, world::mqtt::lasting("away"));
+    sites.world.want(away, "$backlog/plant/+", QoS::AtLeastOnce);
     let historian = sites.world.add_client_at(SOUTH, "historian", 7);
     sites.world.run_for(Span::millis(200));
     sites.world.subscribe(historian, "$backlog/plant/#");
@@ -355,6 +357,7 @@ fn what_clients_of_mqtt_say_of_a_message_comes_with_it_and_what_has_expired_does
         }
     };
     say(&mut sites, 1..140);
+    sites.world.cut_off(away);
     sites.cut(SOUTH, true);
     say(&mut sites, 140..340);
     sites.cut(SOUTH, false);
@@ -375,6 +378,10 @@ fn what_clients_of_mqtt_say_of_a_message_comes_with_it_and_what_has_expired_does
         assert_eq!(properties.user_properties.len(), 1);
         assert!(properties.message_expiry_interval.is_some_and(|left| (550..600).contains(&left.get())));
     }
+    assert!(sites.world.reconnect(away, 2, world::mqtt::lasting("away")), "its session is there");
+    sites.world.run_for(Span::secs(1));
+    let kept: Vec<u16> = sites.world.messages(away).map(|message| number(&message.payload)).collect();
+    assert_eq!(kept, numbers, "a session that is away is kept it, as far as it has not expired");
     let natives = &sites.world.seen(historian).messages;
     assert!(natives.len() > 160, "native clients get the payload alone, and all of them: {}", natives.len());
     assert!(natives.iter().all(|(.., payload)| number(payload) >= 140));

@@ -1,13 +1,13 @@
 //! Peers with what is offered and wanted: whoever belongs together meets, whatever happens to points, masters, regions and the network.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
-#![allow(clippy::disallowed_methods, reason = "VERGE_SEED and VERGE_SEEDS choose other runs")]
 
 use contract::{Location, Mutant, Span, Time};
 use engine::{Peer, PeerEffects, PeerWord};
 use overlay::{Member, News, PeerId, Rings, Settings};
 use rendezvous::{Interest, Kind, Profile, Space, Topic};
 use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, befall, check, mend, people};
+use simulation::{seeds, wrong_in};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn space() -> Space {
@@ -174,22 +174,14 @@ fn play(seed: u64, worst: bool) -> Wrong {
     wrong
 }
 
-/// What went wrong in the first seeds in which something did.
-fn wrong(worst: bool) -> Vec<(u64, Wrong)> {
-    let from: u64 = std::env::var("VERGE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    let count: u64 = std::env::var("VERGE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(60);
-    let played = (from..from + count).map(|seed| (seed, play(seed, worst)));
-    played.filter(|(_, wrong)| !wrong.is_empty()).take(4).collect()
-}
-
 #[test]
 fn whoever_belongs_together_meets_in_all_regions() {
-    assert_eq!(wrong(false), []);
+    assert_eq!(wrong_in(seeds(60), |seed| play(seed, false)), []);
 }
 
 #[test]
 fn so_they_do_after_anything_that_may_happen() {
-    assert_eq!(wrong(true), []);
+    assert_eq!(wrong_in(seeds(60), |seed| play(seed, true)), []);
 }
 
 #[test]

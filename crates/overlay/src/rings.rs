@@ -398,7 +398,7 @@ impl Rings {
 
     /// Enters a claim of the next epoch on cells, its own or somebody else's.
     fn claim(&mut self, master: &Member, cells: Cells) {
-        let epoch = self.tree.epoch_of(cells) + 1;
+        let epoch = self.tree.epoch_of(cells).saturating_add(1);
         self.tree.hear(&Claim { epoch, master: master.clone(), cells });
     }
 
@@ -419,3 +419,6 @@ impl Rings {
         known
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,9 +91,15 @@ impl Tree {
         self.claims.values().find(|claim| claim.cells.contains(cell))
     }
 
-    /// What a peer holds, by its latest claim. (It has one: a master claims all that it has with each claim.)
+    /// What a peer holds by its latest claim. A master claims all that it has with each claim, but may be given more by others.
     pub fn held_by(&self, master: PeerId) -> Option<&Claim> {
         self.claims.values().rev().find(|claim| claim.master.id == master)
+    }
+
+    /// All that a peer holds.
+    pub fn all_of(&self, master: PeerId) -> Cells {
+        let own = self.claims.values().filter(|claim| claim.master.id == master);
+        own.fold(Cells::NONE, |all, claim| all.or(claim.cells))
     }
 
     /// Who holds anything, in the order of their identifiers, and of one identifier the latest life.

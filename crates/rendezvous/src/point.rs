@@ -76,6 +76,32 @@ pub trait Tell {
     fn parted(&mut self, party: Party, topic: Topic);
 }
 
+/// What a point says about something that was put there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// It has to do with this topic as well.
+    Met(Topic),
+    /// It no longer has to do with it.
+    Parted(Topic),
+    /// It has to do with these, and no others.
+    All(BTreeSet<Topic>),
+}
+
+/// What the topics that a point has told of amount to.
+pub fn digest(topics: impl Iterator<Item = Topic>) -> u128 {
+    topics.fold(0, |digest, Topic(topic)| digest ^ topic)
+}
+
+impl Tell for Vec<(Party, Said)> {
+    fn met(&mut self, party: Party, topic: Topic) {
+        self.push((party, Said::Met(topic)));
+    }
+
+    fn parted(&mut self, party: Party, topic: Topic) {
+        self.push((party, Said::Parted(topic)));
+    }
+}
+
 /// Why something is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -186,6 +212,27 @@ impl Point {
         Ok(())
     }
 
+    /// The same, said by a party that has been told of topics with this digest: if it has others here, words were lost, and it is told all.
+    pub fn hear(
+        &mut self,
+        party: Party,
+        text: &str,
+        post: Post,
+        until: Time,
+        heard: u128,
+        told: &mut Vec<(Party, Said)>,
+    ) -> Result<(), NoRoom> {
+        let lacks = digest(self.known_of(party)) != heard;
+        let begin = told.len();
+        self.put(party, text, post, until, told)?;
+        if lacks {
+            let others = told.split_off(begin).into_iter().filter(|(other, _)| *other != party);
+            told.extend(others);
+            told.push((party, Said::All(self.known_of(party).collect())));
+        }
+        Ok(())
+    }
+
     /// Takes something away (`delete`). Those whom it met are told; it is not.
     pub fn take(&mut self, party: Party, tell: &mut impl Tell) {
         if let Some(entry) = self.entries.remove(&party) {
@@ -241,7 +288,7 @@ impl Point {
         });
         let gone: Vec<Party> = gone.map(|(party, _)| *party).collect();
         for party in gone {
-            self.take(party, &mut Silent);
+            self.take(party, &mut Vec::new());
         }
     }
 
@@ -373,14 +420,6 @@ impl Side {
             _ => false,
         }
     }
-}
-
-/// Tells nobody anything.
-struct Silent;
-
-impl Tell for Silent {
-    fn met(&mut self, _party: Party, _topic: Topic) {}
-    fn parted(&mut self, _party: Party, _topic: Topic) {}
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //!
 //! What it leaves to others: which points are responsible ([`Map`]).
 
-use crate::point::{Post, Topic};
+use crate::point::{Post, Said, Topic, digest};
 use contract::{Mutant, RingId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,22 +39,6 @@ pub trait Carry {
     fn stop(&mut self, number: u64, topic: Topic);
 }
 
-/// What a point says about something that was put there.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
-    /// It has to do with this topic as well.
-    Met(Topic),
-    /// It no longer has to do with it.
-    Parted(Topic),
-    /// It has to do with these, and no others.
-    All(BTreeSet<Topic>),
-}
-
-/// What the topics that a point has told of amount to.
-pub fn digest(topics: impl Iterator<Item = Topic>) -> u128 {
-    topics.fold(0, |digest, Topic(topic)| digest ^ topic)
-}
-
 #[derive(Clone, Debug)]
 struct Posted {
     text: Box<str>,
@@ -62,6 +46,8 @@ struct Posted {
     again_at: Time,
     points: BTreeMap<RingId, Heard>,
     topics: BTreeSet<Topic>,
+    /// As it stands among what is due.
+    due_at: Time,
 }
 
 /// What a point has told.
@@ -76,6 +62,8 @@ struct Heard {
 #[derive(Clone, Debug, Default)]
 pub struct Posts {
     posted: BTreeMap<u64, Posted>,
+    /// When something is due for which of them.
+    due: BTreeSet<(Time, u64)>,
 }
 
 impl Posts {
@@ -94,11 +82,11 @@ impl Posts {
         map: &impl Map,
         carry: &mut impl Carry,
     ) {
-        let (points, topics) = match self.posted.remove(&number) {
-            Some(before) => (before.points, before.topics),
-            None => (BTreeMap::new(), BTreeSet::new()),
+        let (points, topics, due_at) = match self.posted.remove(&number) {
+            Some(before) => (before.points, before.topics, before.due_at),
+            None => (BTreeMap::new(), BTreeSet::new(), now),
         };
-        let posted = Posted { text: text.into(), post, again_at: now, points, topics };
+        let posted = Posted { text: text.into(), post, again_at: now, points, topics, due_at };
         self.posted.insert(number, posted);
         self.put_again(now, number, map, carry);
     }
@@ -106,6 +94,7 @@ impl Posts {
     /// It is over.
     pub fn withdraw(&mut self, number: u64, carry: &mut impl Carry) {
         let Some(posted) = self.posted.remove(&number) else { return };
+        self.due.remove(&(posted.due_at, number));
         for point in posted.points.keys() {
             carry.take(*point, number);
         }
@@ -138,6 +127,7 @@ impl Posts {
         }
         for (number, posted) in &mut self.posted {
             posted.move_to(now, *number, &map.points_of(&posted.post), carry);
+            posted.plan(*number, &mut self.due);
         }
     }
 
@@ -152,34 +142,33 @@ impl Posts {
 
     /// Puts again what is due, and gives up what has been heeded long enough.
     pub fn handle_timeout(&mut self, now: Time, map: &impl Map, carry: &mut impl Carry) {
-        let due = |posted: &Posted| posted.again_at <= now;
-        let again: Vec<u64> =
-            self.posted.iter().filter(|(_, posted)| due(posted)).map(|(number, _)| *number).collect();
-        for number in again {
-            self.put_again(now, number, map, carry);
-        }
-        for (number, posted) in &mut self.posted {
+        while let Some((_, number)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            let Some(posted) = self.posted.get_mut(&number) else {
+                self.due.pop_first();
+                contract::invariant!("what is due is there");
+                continue;
+            };
             let is_over = |heard: &Heard| heard.until.is_some_and(|until| until <= now);
             let over: Vec<RingId> =
                 posted.points.iter().filter(|(_, heard)| is_over(heard)).map(|(point, _)| *point).collect();
+            for point in &over {
+                posted.points.remove(point);
+                carry.take(*point, number);
+            }
             if !over.is_empty() {
-                for point in over {
-                    posted.points.remove(&point);
-                    carry.take(point, *number);
-                }
-                posted.tell(*number, carry);
+                posted.tell(number, carry);
+            }
+            if posted.again_at <= now {
+                self.put_again(now, number, map, carry);
+            } else {
+                posted.plan(number, &mut self.due);
             }
         }
     }
 
     /// When something is due next.
     pub fn next_deadline(&self) -> Time {
-        let ends = |posted: &Posted| posted.points.values().filter_map(|heard| heard.until).min();
-        let due = self
-            .posted
-            .values()
-            .map(|posted| ends(posted).map_or(posted.again_at, |at| at.min(posted.again_at)));
-        due.min().unwrap_or(Time::NEVER)
+        self.due.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
     /// The topics of something.
@@ -197,6 +186,7 @@ impl Posts {
             }
         }
         posted.move_to(now, number, &points, carry);
+        posted.plan(number, &mut self.due);
     }
 }
 
@@ -215,6 +205,14 @@ impl Posted {
         for (_, heard) in self.points.iter_mut().filter(|(point, _)| !points.contains(point)) {
             heard.until.get_or_insert(now + grace);
         }
+    }
+
+    /// Enters when something is due next.
+    fn plan(&mut self, number: u64, due: &mut BTreeSet<(Time, u64)>) {
+        due.remove(&(self.due_at, number));
+        let ends = self.points.values().filter_map(|heard| heard.until);
+        self.due_at = ends.chain([self.again_at]).min().unwrap_or(self.again_at);
+        due.insert((self.due_at, number));
     }
 
     /// Tells which topics there are now that were not before, and the other way round.

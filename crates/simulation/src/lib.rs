@@ -7,6 +7,7 @@ mod latency;
 mod machine;
 mod mutants;
 mod search;
+mod seeds;
 mod wires;
 
 pub mod disk;
@@ -22,4 +23,5 @@ pub use latency::Latency;
 pub use machine::Machine;
 pub use mutants::unnoticed;
 pub use search::Search;
+pub use seeds::{seeds, wrong_in};
 pub use wires::{Ended, Wires};

@@ -264,14 +264,15 @@ impl Origin {
     /// has of the time after: so it goes as far as it had come when that one was last gone over.
     fn reach(&self, now: Span, known: &Log<'_>) -> u64 {
         let Log { source, log, end, .. } = *known;
-        let answers = |other: &Log<'_>| {
-            let given_up = other.source.given_up.get(other.log);
-            given_up.is_none_or(|at| now - *at >= EVERY)
+        let answers = |other: &Source| other.given_up.get(log).is_none_or(|at| now - *at >= EVERY);
+        let elders = self.sources.iter().filter_map(|(journal, other)| {
+            let is_elder = other.began < source.began && answers(other);
+            Some((*journal, *other.ends.get(log)?)).filter(|_| is_elder)
+        });
+        let has_more = |(journal, end): (u64, u64)| {
+            self.places.get(&(journal, log.into())).is_none_or(|place| *place < end)
         };
-        let is_elder =
-            |other: &Log<'_>| other.log == log && other.source.began < source.began && answers(other);
-        let has_more = |other: Log<'_>| other.place.is_none_or(|place| place < other.end);
-        let mut elders = self.logs().filter(is_elder).peekable();
+        let mut elders = elders.peekable();
         if elders.peek().is_none() || Mutant::TakeNoTurns.is_on() {
             end
         } else if elders.any(has_more) {
@@ -289,12 +290,13 @@ impl Origin {
 
     /// The log whose turn it is: its journal, its name, its end, and how far it has been gone over.
     fn next_log(&mut self, now: Span) -> Option<(u64, Box<str>, u64, Option<u64>)> {
+        let has_more = |known: &Log<'_>| known.place.is_none_or(|place| place < known.end);
         let due = |known: &Log<'_>| {
-            let Log { source, log, end, place, .. } = *known;
+            let Log { source, log, .. } = *known;
             let lately = |at: &Span| now - *at < EVERY;
             let waits =
                 source.had.get(log).is_some_and(lately) || source.given_up.get(log).is_some_and(lately);
-            now - source.since >= LISTENING && !waits && place.is_none_or(|place| place < end)
+            now - source.since >= LISTENING && !waits && has_more(known)
         };
         let before = self.unsettled.as_ref().filter(|it| it.inherited || now < it.until);
         let goes_on = |known: &Log<'_>| before.is_some_and(|it| it.inherited && it.journal == known.journal);
@@ -302,8 +304,8 @@ impl Origin {
         // Who has kept for longest has most, and gives it in order.
         let first = |known: &Log<'_>| (is_other(known), known.source.began, !known.source.reigns);
         let reach = |known: &Log<'_>| if goes_on(known) { known.end } else { self.reach(now, known) };
-        let all = self.logs().map(|known| Log { end: reach(&known), ..known });
-        let next = all.filter(due).min_by_key(first)?;
+        let all = self.logs().filter(due).map(|known| Log { end: reach(&known), ..known });
+        let next = all.filter(has_more).min_by_key(first)?;
         let changes = is_other(&next);
         let next = (next.journal, Box::from(next.log), next.end, next.place);
         if let Some(before) = before.filter(|_| changes) {

@@ -115,12 +115,9 @@ impl<F: Files, N: Effects> Hands for Doing<'_, F, N> {
         let Some(publication) = self.publication(message) else { return Handed::Never };
         let HandedOn { seq, created, item, .. } = *message;
         let mut out = Through { net: &mut *self.net, dials: Side::Tap.dials(), heard: &mut *self.heard };
-        let passed = Passed {
-            seq,
-            created,
-            truths: MessageFlags(item.flags).only(MessageFlags::TRUTHS),
-            payload: item.payload,
-        };
+        // What is retained stays at its site, whatever another one says.
+        let truths = MessageFlags(item.flags).only(MessageFlags::TRUTHS).without(MessageFlags::RETAIN);
+        let passed = Passed { seq, created, truths, payload: item.payload };
         match self.tap.publish_as(publication, &passed, &mut out) {
             Ok(()) => Handed::On,
             Err(PublishError::Overloaded) => Handed::NoRoom,

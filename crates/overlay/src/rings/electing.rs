@@ -101,7 +101,7 @@ impl Rings {
         if !cells.is_empty() {
             self.claim(&self.own.clone(), cells);
         }
-        self.spread(None, out);
+        self.spread(out);
         self.tree_has_changed(now, out);
     }
 

@@ -62,11 +62,14 @@ impl Rings {
 
     /// Hears what somebody knows, and tells it what it does not.
     pub(super) fn hear_tree(&mut self, now: Time, from: &Member, claims: &[Claim], out: &mut impl Effects) {
-        let mut theirs = Tree::new();
-        let mut has_changed = false;
         // One that says that it is far ahead of all others would be the last to claim anything.
         let epoch_max = self.tree.epoch_of(Cells::ALL).saturating_add(EPOCHS_AHEAD_MAX);
-        for claim in claims.iter().filter(|claim| claim.epoch <= epoch_max) {
+        if claims.iter().any(|claim| claim.epoch > epoch_max) {
+            return;
+        }
+        let mut theirs = Tree::new();
+        let mut has_changed = false;
+        for claim in claims {
             theirs.hear(claim);
             has_changed |= self.tree.hear(claim);
         }

@@ -54,7 +54,9 @@ impl Rings {
 
     /// Masters what the tree says that it holds. Its members are those of its last table that are in these cells and may be alive.
     pub(super) fn take_up(&mut self, now: Time, out: &mut impl Effects) {
-        self.unite_claims();
+        if let Some(all) = self.claimed_apart() {
+            self.claim(&self.own.clone(), all);
+        }
         let Some(claim) = self.tree.held_by(self.own.id).cloned() else { return };
         let away = match &self.state {
             State::Electing(round) => round.absent().clone(),
@@ -85,20 +87,16 @@ impl Rings {
         self.state = State::Master(Box::new(reign));
         self.lost_since = None;
         self.beat_at = now + self.settings.alive_every;
-        self.spread(None, out);
+        self.spread(out);
         if !claim.cells.contains(extent.cell_of(self.own.location)) && self.outside_since.is_none() {
             self.hand_over(now, out);
         }
     }
 
-    /// Claims anew what it holds by more than one claim, since two have given it something without knowing of each other.
-    fn unite_claims(&mut self) {
-        let own = self.tree.claims().filter(|claim| claim.master.id == self.own.id);
-        let (count, cells) =
-            own.fold((0, Cells::NONE), |(count, all), claim| (count + 1, all.or(claim.cells)));
-        if count > 1 {
-            self.claim(&self.own.clone(), cells);
-        }
+    /// What it holds by more than one claim, since two have given it something without knowing of each other.
+    fn claimed_apart(&self) -> Option<Cells> {
+        let all = self.tree.all_of(self.own.id);
+        self.tree.held_by(self.own.id).filter(|claim| claim.cells != all).map(|_| all)
     }
 
     /// The tree is another one: what it holds may be less or more, or nothing.
@@ -108,8 +106,7 @@ impl Rings {
             self.seek(now);
             return self.follow_holder(now, out);
         };
-        let claims = self.tree.claims().filter(|claim| claim.master.id == self.own.id).count();
-        if claim.rank() != self.table.reign || claims > 1 {
+        if claim.rank() != self.table.reign || self.claimed_apart().is_some() {
             return self.take_up(now, out);
         }
         let extent = self.settings.extent;
@@ -132,18 +129,16 @@ impl Rings {
     pub(super) fn hand_over(&mut self, now: Time, out: &mut impl Effects) {
         let Some(claim) = self.tree.held_by(self.own.id).cloned() else { return };
         let extent = self.settings.extent;
-        let members = self.table.members.values().rev();
-        let heir = members
-            .filter(|member| {
-                member.id != self.own.id && claim.cells.contains(extent.cell_of(member.location))
-            })
-            .map(|member| (member.clone(), Cells::NONE))
-            .next();
+        let is_heir = |member: &&Member| {
+            member.id != self.own.id && claim.cells.contains(extent.cell_of(member.location))
+        };
+        let heir =
+            self.table.members.values().rev().find(is_heir).map(|member| (member.clone(), Cells::NONE));
         let heir =
             heir.or_else(|| self.neighbour(claim.cells).map(|other| (other.master.clone(), other.cells)));
         let Some((master, cells)) = heir else { return };
         self.claim(&master, cells.or(claim.cells));
-        self.spread(None, out);
+        self.spread(out);
         self.tree_has_changed(now, out);
     }
 
@@ -335,7 +330,7 @@ impl Rings {
         let cells = self.region();
         let Some(other) = self.neighbour(cells).cloned() else { return };
         self.claim(&other.master, other.cells.or(cells));
-        self.spread(None, out);
+        self.spread(out);
         self.tree_has_changed(now, out);
     }
 
@@ -356,12 +351,12 @@ impl Rings {
 
     /// Gives each part to the highest of its members, with what it has besides.
     fn divide(&mut self, now: Time, parts: Vec<(Cells, Cells)>, out: &mut impl Effects) {
-        let epoch = self.tree.epoch_of(self.region()) + 1;
+        let epoch = self.tree.epoch_of(self.region()).saturating_add(1);
         for (cells, besides) in parts {
             let Some(master) = self.members_in(cells).next_back().cloned() else { continue };
             self.tree.hear(&Claim { epoch, master, cells: cells.or(besides) });
         }
-        self.spread(None, out);
+        self.spread(out);
         self.tree_has_changed(now, out);
     }
 
@@ -391,11 +386,10 @@ impl Rings {
             }
         }
         if let Some(dead) = dead {
-            let held = self.tree.claims().filter(|claim| claim.master.id == dead.id);
-            let held = held.fold(Cells::NONE, |all, claim| all.or(claim.cells));
+            let held = self.tree.all_of(dead.id);
             self.remember_stray(&dead.address);
             self.claim(&self.own.clone(), self.region().or(held));
-            self.spread(None, out);
+            self.spread(out);
             self.tree_has_changed(now, out);
         }
     }
@@ -419,9 +413,9 @@ impl Rings {
     }
 
     /// Tells what it knows of the area to its members and to all other masters.
-    pub(super) fn spread(&self, except: Option<PeerId>, out: &mut impl Effects) {
+    pub(super) fn spread(&self, out: &mut impl Effects) {
         let frame = self.tree_frame();
-        for member in self.known().values().filter(|member| Some(member.id) != except) {
+        for member in self.known().values() {
             out.send(member, frame.clone());
         }
     }

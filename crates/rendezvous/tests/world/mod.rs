@@ -7,7 +7,7 @@ use contract::{RingId, Span, Time};
 use rendezvous::{
     Carry, EXPIRY, GRACE, Interest, Kind, Map, Party, Point, Post, Posts, Profile, Resolution, Said,
 };
-use rendezvous::{Space, Tell, Topic, digest};
+use rendezvous::{Space, Topic};
 use simulation::{Agenda, Latency};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,18 +95,7 @@ impl Carry for Did {
     }
 }
 
-#[derive(Default)]
-struct ToldBy(Vec<(Party, Said)>);
-
-impl Tell for ToldBy {
-    fn met(&mut self, party: Party, topic: Topic) {
-        self.0.push((party, Said::Met(topic)));
-    }
-
-    fn parted(&mut self, party: Party, topic: Topic) {
-        self.0.push((party, Said::Parted(topic)));
-    }
-}
+type Told = Vec<(Party, Said)>;
 
 pub struct World {
     now: Time,
@@ -281,7 +270,7 @@ impl World {
             }
             What::Timer { of } => {
                 if self.peers[of].is_alive {
-                    let (mut did, mut told) = (Did::default(), ToldBy::default());
+                    let (mut did, mut told) = (Did::default(), Told::new());
                     let Peer { posts, members, point, .. } = &mut self.peers[of];
                     if posts.next_deadline() <= now || point.next_deadline() <= now {
                         posts.handle_timeout(now, members, &mut did);
@@ -295,18 +284,13 @@ impl World {
     }
 
     fn arrive(&mut self, from: usize, to: usize, frame: Frame) {
-        let (mut did, mut told, now) = (Did::default(), ToldBy::default(), self.now);
+        let (mut did, mut told, now) = (Did::default(), Told::new(), self.now);
         let sender = self.peers[from].id;
         let Peer { posts, point, .. } = &mut self.peers[to];
         match frame {
             Frame::Put { number, text, post, digest: heard } => {
                 let party = Party { peer: sender, number };
-                let knew = digest(point.known_of(party));
-                point.put(party, &text, post, now + EXPIRY, &mut told).unwrap();
-                if heard != knew {
-                    told.0.retain(|(other, _)| *other != party);
-                    told.0.push((party, Said::All(point.known_of(party).collect())));
-                }
+                point.hear(party, &text, post, now + EXPIRY, heard, &mut told).unwrap();
             }
             Frame::Take { number } => point.take(Party { peer: sender, number }, &mut told),
             Frame::Said { number, said } => posts.hear(sender, number, said, &mut did),
@@ -315,8 +299,8 @@ impl World {
         self.after(to, did);
     }
 
-    fn tell(&mut self, of: usize, told: ToldBy) {
-        for (party, said) in told.0 {
+    fn tell(&mut self, of: usize, told: Told) {
+        for (party, said) in told {
             self.carry(of, party.peer, Frame::Said { number: party.number, said });
         }
         self.after(of, Did::default());
