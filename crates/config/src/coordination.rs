@@ -2,7 +2,7 @@
 
 use super::site::Login;
 use super::{Config, Understanding, keys};
-use contract::Span;
+use contract::{Span, TopicFilter};
 use federation::Policy;
 use host::Place;
 
@@ -15,6 +15,8 @@ pub struct CoordinationConfig {
     pub namespace: String,
     /// Of whom nothing is heard for so long is gone.
     pub session: Span,
+    /// Whether it is spoken to over TLS.
+    pub secure: bool,
     /// Whether the user is made known by SASL, else by the digest scheme.
     pub sasl: bool,
     /// Who we are.
@@ -30,6 +32,10 @@ pub struct RouterConfig {
     pub name: String,
     /// Where sites reach its brokers.
     pub places: Vec<Place>,
+    /// Topics that go by it before all others, while no others do; none: any.
+    pub topics: Vec<TopicFilter>,
+    /// Topics that it is given at most.
+    pub topics_max: usize,
     /// To which router topics are given, where this one leads.
     pub policy: Policy,
 }
@@ -70,6 +76,7 @@ impl Understanding {
             servers,
             namespace: self.get(&keys::COORDINATION_NAMESPACE),
             session: self.get(&keys::COORDINATION_SESSION),
+            secure: self.get(&keys::COORDINATION_TLS),
             sasl: self.get(&keys::COORDINATION_LOGIN),
             login,
             topics: self.get(&keys::COORDINATION_TOPICS),
@@ -84,7 +91,13 @@ impl Understanding {
             let own = broker.listeners.clients_tls.as_ref().unwrap_or(&broker.clients);
             given.unwrap_or_else(|| own.clone())
         });
-        Some(RouterConfig { name, places: places.collect(), policy: self.get(&keys::ROUTER_POLICY) })
+        Some(RouterConfig {
+            name,
+            places: places.collect(),
+            topics: self.get(&keys::ROUTER_TOPICS),
+            topics_max: self.get(&keys::ROUTER_TOPICS_MAX),
+            policy: self.get(&keys::ROUTER_POLICY),
+        })
     }
 
     pub(super) fn check_coordination(&mut self, config: &Config) {
@@ -117,6 +130,12 @@ impl Understanding {
             let source = self.place_of(&keys::COORDINATION_SERVERS);
             let message = "[routers.*] are given, and coordination.servers, which names them".to_owned();
             self.problem(&source, message, "leave one of both out".to_owned());
+        }
+        if service.secure && config.tls.ca.is_none() {
+            let source = self.place_of(&keys::COORDINATION_TLS);
+            let message =
+                "coordination.tls is true, and nobody is known who issues certificates of its servers";
+            self.problem(&source, message.to_owned(), "give tls.ca".to_owned());
         }
         if service.login.user.is_some() != service.login.password_file.is_some() {
             let source = self.place_of(&keys::COORDINATION_SERVERS);
@@ -157,6 +176,7 @@ mod tests {
                 "brokers of its own",
             ),
             (format!("{SERVICE}user = \"verge\"\n"), "belong together"),
+            (format!("{SERVICE}tls = true\n"), "give tls.ca"),
             (format!("{SERVICE}namespace = \"verge\"\n"), "begins with `/`"),
             ("[coordination]\nservers = [\"zk1\"]\n".to_owned(), "no port"),
         ] {

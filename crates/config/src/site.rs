@@ -157,6 +157,8 @@ pub struct RouterAddress {
     pub name: String,
     /// Its brokers: one, or both of a pair.
     pub places: Vec<Place>,
+    /// Topics that go by it before all others, while no others do; none: any.
+    pub topics: Vec<TopicFilter>,
 }
 
 impl Understanding {
@@ -165,7 +167,8 @@ impl Understanding {
         let router = |name: String| {
             let first = self.of(&keys::ROUTERS_ADDRESS, &name)??;
             let second = self.of(&keys::ROUTERS_PARTNER, &name).flatten();
-            Some(RouterAddress { places: [first].into_iter().chain(second).collect(), name })
+            let topics = self.of(&keys::ROUTERS_TOPICS, &name).unwrap_or_default();
+            Some(RouterAddress { places: [first].into_iter().chain(second).collect(), topics, name })
         };
         let login = |user, file| Login { user: self.get(user), password_file: self.file(file) };
         let class = self.get(&keys::UPLINK_LINK).unwrap_or(LinkClass::CLOUD);

@@ -186,6 +186,8 @@ pub enum Mutant {
     LeaveNodes,
     /// A former router keeps a topic that has moved.
     KeepMoved,
+    /// A router that is there for some topics is taken to be there for any.
+    IgnoreMeaning,
     /// One stamp more is kept than configured.
     KeepOneMore,
     /// What is new makes way, and not what is oldest.

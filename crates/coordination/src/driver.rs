@@ -243,7 +243,7 @@ enum Failed {
     Trouble(Trouble),
 }
 
-/// Tries each server once, through the proxy where there is one.
+/// Tries each server once, over TLS and through a proxy where that is wanted.
 async fn connect(
     settings: Settings,
     ways: &mut Option<Ways>,
@@ -251,23 +251,16 @@ async fn connect(
 ) -> Result<Service, Failed> {
     let servers = settings.servers.clone();
     let unreachable = |why| Failed::Trouble(Trouble::Unreachable { servers: servers.clone(), why });
-    if let (Some(proxy), None) = (&settings.proxy, &ways) {
-        *ways = Some(Ways::open(proxy, &servers).await.map_err(unreachable)?);
+    if ways.is_none() && (settings.proxy.is_some() || settings.tls.is_some()) {
+        *ways = Some(Ways::open(&settings).await.map_err(unreachable)?);
     }
     let reached = ways.as_ref().map_or(&servers, |ways| &ways.servers);
-    let connector =
-        settings.connector().map_err(|bad| Failed::Trouble(Trouble::Settings(bad.to_string())))?;
+    let connector = settings.connector();
     let is_resumed = session.is_some();
     let connector = match session {
         Some(session) => connector.with_session(session),
         None => connector,
     };
-    #[cfg(feature = "tls")]
-    let connected = match settings.tls {
-        Some(_) => connector.secure_connect(reached).await,
-        None => connector.connect(reached).await,
-    };
-    #[cfg(not(feature = "tls"))]
     let connected = connector.connect(reached).await;
     let refused = ways.as_ref().and_then(Ways::take_reason);
     let root = match connected {

@@ -1,14 +1,11 @@
 //! Where the service is, and as whom it is spoken to.
 
 use contract::Span;
+use rustls::ClientConfig;
 use std::fmt;
-#[cfg(feature = "tls")]
-use std::path::Path;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::{ProxyKind, Tunnel};
-#[cfg(feature = "tls")]
-use zookeeper_client::TlsOptions;
 use zookeeper_client::{Acls, Client, Connector, SaslOptions};
 
 /// Where servers listen of which no port is given.
@@ -23,7 +20,7 @@ pub struct Settings {
     pub namespace: String,
     /// Of which a participant may not be heard for so long before what it owns goes. The service may settle on another.
     pub session_time_out: Span,
-    /// Connections are encrypted, where this program has been built with the feature `tls`.
+    /// Connections are encrypted.
     pub tls: Option<Tls>,
     /// The proxy through which the servers are reached, if there is one.
     pub proxy: Option<Proxy>,
@@ -31,13 +28,15 @@ pub struct Settings {
     pub login: Option<Login>,
 }
 
-/// Files of certificates, as PEM.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tls {
-    /// Whose signature on the servers' certificates is trusted.
-    pub authority: PathBuf,
-    /// Our own certificate and its key, where servers ask for one.
-    pub identity: Option<(PathBuf, PathBuf)>,
+/// Whose signature on the servers' certificates is trusted, and what we show them: asked for each connection anew, so that files can be replaced. An
+/// error is why there is nothing of the kind, for people.
+#[derive(Clone)]
+pub struct Tls(pub Arc<dyn Fn() -> Result<Arc<ClientConfig>, String> + Send + Sync>);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
 }
 
 /// A user with a password.
@@ -79,11 +78,17 @@ pub struct Proxy {
     pub login: Option<(String, String)>,
 }
 
+/// The host and the port of a server.
+pub(crate) fn place(server: &str) -> Result<(&str, u16), String> {
+    let (host, port) = server.rsplit_once(':').unwrap_or((server, USUAL_PORT));
+    let port = port.parse().map_err(|_| format!("`{port}` is no port"))?;
+    Ok((host, port))
+}
+
 impl Proxy {
     /// What it is asked for to reach a server, `host:port`.
     pub(crate) fn tunnel(&self, server: &str) -> Result<Tunnel, String> {
-        let (host, port) = server.rsplit_once(':').unwrap_or((server, USUAL_PORT));
-        let port = port.parse().map_err(|_| format!("`{port}` is no port"))?;
+        let (host, port) = place(server)?;
         let login = self.login.as_ref().map(|(user, password)| (&**user, &**password));
         Tunnel::new(self.kind, host, port, login).map_err(|error| format!("{server}: {error}"))
     }
@@ -122,36 +127,15 @@ pub enum BadSettings {
     /// The time-out is none.
     #[error("a session cannot time out after {0:?}: give 1 s or more")]
     TimeOut(Span),
-    /// A certificate or key cannot be read.
-    #[error("{path} cannot be read: {why}; name a PEM file that this process may read")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        why: std::io::Error,
-    },
-    /// A certificate or key is none.
-    #[error("the certificates for the coordination service cannot be used: {0}")]
-    Certificates(zookeeper_client::Error),
-    /// This program speaks to coordination services without TLS.
-    #[error(
-        "this program cannot encrypt connections to the coordination service: build it with the feature tls"
-    )]
-    NoTls,
+    /// There are no certificates, or they cannot be used.
+    #[error("the coordination service: {0}")]
+    Certificates(String),
     /// A proxy cannot be asked for a server.
     #[error("a server of the coordination service cannot be reached through a proxy: {0}")]
     Proxy(String),
-    /// Names in certificates cannot be looked at.
-    #[error("connections to the coordination service cannot be encrypted through a proxy: leave either out")]
-    TlsThroughProxy,
     /// The system gives no thread.
     #[error("the system gives no thread for the coordination service: {0}")]
     Thread(std::io::Error),
-}
-
-#[cfg(feature = "tls")]
-fn read(path: &Path) -> Result<String, BadSettings> {
-    std::fs::read_to_string(path).map_err(|why| BadSettings::File { path: path.to_owned(), why })
 }
 
 impl Settings {
@@ -180,42 +164,20 @@ impl Settings {
             for server in self.servers.split(',') {
                 proxy.tunnel(server).map_err(BadSettings::Proxy)?;
             }
-            if self.tls.is_some() {
-                return Err(BadSettings::TlsThroughProxy);
-            }
         }
         if self.session_time_out < Span::secs(1) {
             return Err(BadSettings::TimeOut(self.session_time_out));
         }
-        #[cfg(feature = "tls")]
-        return self.tls_options().map(|_| ());
-        #[cfg(not(feature = "tls"))]
-        return if self.tls.is_some() { Err(BadSettings::NoTls) } else { Ok(()) };
+        match &self.tls {
+            Some(Tls(terms)) => terms().map(|_| ()).map_err(BadSettings::Certificates),
+            None => Ok(()),
+        }
     }
 
-    #[cfg(feature = "tls")]
-    fn tls_options(&self) -> Result<Option<TlsOptions>, BadSettings> {
-        let Some(tls) = &self.tls else { return Ok(None) };
-        let options = TlsOptions::new().with_pem_ca(&read(&tls.authority)?);
-        let options = options.map_err(BadSettings::Certificates)?;
-        let Some((certificate, key)) = &tls.identity else { return Ok(Some(options)) };
-        let options = options.with_pem_identity(&read(certificate)?, &read(key)?);
-        options.map(Some).map_err(BadSettings::Certificates)
-    }
-
-    /// Files are read each time, so that certificates can be replaced.
-    pub(crate) fn connector(&self) -> Result<Connector, BadSettings> {
+    pub(crate) fn connector(&self) -> Connector {
         let time_out = Duration::from_nanos(self.session_time_out.as_nanos_u64());
         let connector = Client::connector().with_session_timeout(time_out).with_fail_eagerly();
-        #[cfg(feature = "tls")]
-        let mut connector = connector;
-        #[cfg(feature = "tls")]
-        if let Some(options) = self.tls_options()? {
-            // The client takes whichever is installed for the process; it is told so where none is.
-            _ = rustls::crypto::ring::default_provider().install_default();
-            connector = connector.with_tls(options);
-        }
-        Ok(match &self.login {
+        match &self.login {
             None => connector,
             Some(Login::Digest { user, password }) => {
                 connector.with_auth("digest", format!("{user}:{password}").as_bytes())
@@ -223,7 +185,7 @@ impl Settings {
             Some(Login::Sasl { user, password }) => {
                 connector.with_sasl(SaslOptions::digest_md5(user.clone(), password.clone()))
             }
-        })
+        }
     }
 
     /// Who may do what with nodes that we create.
@@ -246,12 +208,9 @@ mod tests {
             let wrong = Settings::new("a", namespace).check();
             assert!(matches!(wrong, Err(BadSettings::Namespace(_))), "{namespace}");
         }
-        let tls = Some(Tls { authority: PathBuf::from("/no/such.pem"), identity: None });
+        let tls = Some(Tls(Arc::new(|| Err("no such file".to_owned()))));
         let wrong = Settings { tls, ..Settings::new("a", "/v") }.check().unwrap_err();
-        #[cfg(feature = "tls")]
-        assert!(wrong.to_string().starts_with("/no/such.pem cannot be read"));
-        #[cfg(not(feature = "tls"))]
-        assert!(matches!(wrong, BadSettings::NoTls));
+        assert!(matches!(wrong, BadSettings::Certificates(why) if why == "no such file"));
     }
 
     #[test]

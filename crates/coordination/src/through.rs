@@ -1,18 +1,21 @@
-//! Ways to the service through a proxy.
+//! Ways to the service through a proxy, and over TLS.
 //!
-//! The client can only connect by itself. So it connects to doors of our own on this host, one for each server, and what comes there is carried
-//! through the proxy. Another process that comes to such a door is turned away: it may not have the rights that this one has at the proxy.
+//! The client can only connect by itself, and brings a TLS library of its own for it. So it connects to doors of our own on this host, one for each server, and
+//! what comes there is carried. Another process that comes to such a door is turned away: it may not have the rights that this one has at the
+//! proxy, and at the service.
 
-use crate::settings::Proxy;
-use std::net::{Ipv4Addr, SocketAddr};
+use crate::settings::{Proxy, Settings, Tls, place};
+use rustls::pki_types::ServerName;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
 use wire::Tunnel;
 
-/// How long a proxy has until it carries a connection.
+/// How long a proxy has until it carries a connection, and a server until it speaks TLS.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Connections that a door carries at once; the client has one, and another while it changes servers.
@@ -30,16 +33,22 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// Opens a door for each of the servers, `host:port` with commas between.
-    pub(crate) async fn open(proxy: &Proxy, servers: &str) -> Result<Ways, String> {
+    /// Opens a door for each of the servers.
+    pub(crate) async fn open(settings: &Settings) -> Result<Ways, String> {
         let (why, mut doors) = (Arc::new(Mutex::new(None)), Vec::new());
-        for server in servers.split(',') {
-            let tunnel = Arc::new(proxy.tunnel(server)?);
+        for server in settings.servers.split(',') {
+            let proxied =
+                |proxy: &Proxy| proxy.tunnel(server).map(|tunnel| (proxy.address.clone(), Arc::new(tunnel)));
+            let proxy = settings.proxy.as_ref().map(proxied).transpose()?;
+            let (host, port) = place(server)?;
+            let secured = |tls: &Tls| server_name(host).map(|name| (tls.clone(), name));
+            let tls = settings.tls.as_ref().map(secured).transpose()?;
+            let server = format!("{host}:{port}");
             let failed = |error: std::io::Error| format!("no port of this host can be listened at: {error}");
             let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
             let address = door.local_addr().map_err(failed)?;
             doors.push(address.to_string());
-            let way = Way { proxy: proxy.address.clone(), tunnel, door: address, why: Arc::clone(&why) };
+            let way = Way { server, proxy, tls, door: address, why: Arc::clone(&why) };
             tokio::spawn(way.attend(door));
         }
         Ok(Ways { servers: doors.join(","), why })
@@ -54,9 +63,12 @@ impl Ways {
 /// The way to one server.
 #[derive(Clone)]
 struct Way {
-    /// Where the proxy is.
-    proxy: String,
-    tunnel: Arc<Tunnel>,
+    /// `host:port`.
+    server: String,
+    /// Where the proxy is, and what it is asked for.
+    proxy: Option<(String, Arc<Tunnel>)>,
+    /// What is shown and believed, and the name that the server's certificate must have.
+    tls: Option<(Tls, ServerName<'static>)>,
     door: SocketAddr,
     why: Arc<Mutex<Option<String>>>,
 }
@@ -84,44 +96,91 @@ impl Way {
 
     async fn carry(&self, mut near: TcpStream) {
         let carried = tokio::time::timeout(PATIENCE, self.reach()).await;
-        match carried.unwrap_or_else(|_| Err(format!("it has not answered within {PATIENCE:?}"))) {
-            Ok((mut far, early)) => {
+        let slow = |_| Err(format!("{}: it has not answered within {PATIENCE:?}", self.server));
+        match carried.unwrap_or_else(slow) {
+            Ok((far, early)) => {
                 _ = near.set_nodelay(true);
                 if near.write_all(&early).await.is_ok() {
-                    let ((mut near_in, mut near_out), (mut far_in, mut far_out)) =
-                        (near.split(), far.split());
+                    let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.split(), split(far));
                     // Whichever end goes first takes the other with it: a proxy may keep its half for ever.
-                    tokio::select! {
-                        _ = copy(&mut near_in, &mut far_out) => {}
-                        _ = copy(&mut far_in, &mut near_out) => {}
-                    }
+                    let ended = tokio::select! {
+                        ended = copy(&mut near_in, &mut far_out) => ended,
+                        ended = copy(&mut far_in, &mut near_out) => ended,
+                    };
+                    // Whether a server takes our certificate it says only after the handshake.
+                    let refused = ended
+                        .err()
+                        .filter(|error| error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()));
+                    refused.into_iter().for_each(|error| self.tell(self.over_tls(&error)));
                 }
             }
-            Err(why) => {
-                let why = format!("the proxy at {}: {why}", self.proxy);
-                *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-            }
+            Err(why) => self.tell(why),
         }
     }
 
-    /// A connection through the proxy, and what has come of it already.
-    async fn reach(&self) -> Result<(TcpStream, Vec<u8>), String> {
-        let failed = |error: std::io::Error| error.to_string();
-        let mut far = TcpStream::connect(&self.proxy).await.map_err(failed)?;
-        _ = far.set_nodelay(true);
-        let (mut tunnelling, mut say) = self.tunnel.begin();
-        let mut heard = [0; 4 << 10];
-        loop {
-            far.write_all(&say).await.map_err(failed)?;
-            say.clear();
-            let read = far.read(&mut heard).await.map_err(failed)?;
-            let Some(bytes) = heard.get(..read).filter(|bytes| !bytes.is_empty()) else {
-                return Err("it closed before it had answered".to_owned());
-            };
-            if let Some(early) = tunnelling.hear(bytes, &mut say).map_err(|refused| refused.to_string())? {
-                return Ok((far, early));
+    fn tell(&self, why: String) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    fn over_tls(&self, error: &std::io::Error) -> String {
+        format!("{}, over TLS: {error}", self.server)
+    }
+
+    /// A connection to the server, and what has come of it already.
+    async fn reach(&self) -> Result<(Box<dyn Far>, Vec<u8>), String> {
+        let (far, early) = match &self.proxy {
+            Some((proxy, tunnel)) => {
+                let tunnelled = tunnelled(proxy, tunnel).await;
+                tunnelled.map_err(|why| format!("the proxy at {proxy}: {why}"))?
             }
+            None => (connected(&self.server).await?, Vec::new()),
+        };
+        let Some((Tls(terms), name)) = &self.tls else { return Ok((Box::new(far), early)) };
+        if !early.is_empty() {
+            return Err(format!("{}: it does not speak TLS", self.server));
         }
+        let secured = TlsConnector::from(terms()?).connect(name.clone(), far).await;
+        let far = secured.map_err(|error| self.over_tls(&error))?;
+        Ok((Box::new(far), early))
+    }
+}
+
+/// The far end of a way.
+trait Far: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Far for T {}
+
+async fn connected(address: &str) -> Result<TcpStream, String> {
+    let far = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    _ = far.set_nodelay(true);
+    Ok(far)
+}
+
+/// A connection through a proxy, and what has come of it already.
+async fn tunnelled(proxy: &str, tunnel: &Arc<Tunnel>) -> Result<(TcpStream, Vec<u8>), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let mut far = connected(proxy).await?;
+    let (mut tunnelling, mut say) = tunnel.begin();
+    let mut heard = [0; 4 << 10];
+    loop {
+        far.write_all(&say).await.map_err(failed)?;
+        say.clear();
+        let read = far.read(&mut heard).await.map_err(failed)?;
+        let Some(bytes) = heard.get(..read).filter(|bytes| !bytes.is_empty()) else {
+            return Err("it closed before it had answered".to_owned());
+        };
+        if let Some(early) = tunnelling.hear(bytes, &mut say).map_err(|refused| refused.to_string())? {
+            return Ok((far, early));
+        }
+    }
+}
+
+/// A host as certificates have it.
+fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<IpAddr>() {
+        Ok(address) => Ok(ServerName::IpAddress(address.into())),
+        Err(_) => ServerName::try_from(bare.to_owned()).map_err(|_| format!("`{host}` is no name of a host")),
     }
 }
 
@@ -178,7 +237,8 @@ mod tests {
         let address = stubborn().to_string();
         let proxy = Proxy { kind: ProxyKind::Http, address, login: None };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let ways = runtime.block_on(Ways::open(&proxy, "zk.plant:2181")).unwrap();
+        let settings = Settings { proxy: Some(proxy), ..Settings::new("zk.plant:2181", "/v") };
+        let ways = runtime.block_on(Ways::open(&settings)).unwrap();
         let door: SocketAddr = ways.servers.parse().unwrap();
         let client = std::thread::spawn(move || {
             for _ in 0..2 * CARRIED_MAX {

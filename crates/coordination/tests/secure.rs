@@ -7,8 +7,12 @@ mod service;
 use coordination::{Event, Login, Settings, Tls, Trouble};
 use federation::{Lasting, Operation, Reply, Request};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 use service::{Server, Talk};
 use std::fs;
+use std::sync::Arc;
 
 fn create() -> Request {
     let path = "/a".to_owned();
@@ -48,21 +52,43 @@ fn certificates(server: &Server) -> String {
     )
 }
 
+/// Who is believed, and with what we show ourselves.
+fn terms(server: &Server, authority: &str, shows: bool) -> Tls {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(server.file(authority)).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(roots);
+    let terms = if shows {
+        let chain = vec![CertificateDer::from_pem_file(server.file("client.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(server.file("client.key")).unwrap();
+        builder.with_client_auth_cert(chain, key).unwrap()
+    } else {
+        builder.with_no_client_auth()
+    };
+    let terms = Arc::new(terms);
+    Tls(Arc::new(move || Ok(Arc::clone(&terms))))
+}
+
 #[test]
-#[cfg_attr(not(feature = "tls"), ignore = "needs the feature tls")]
 fn connections_are_encrypted_and_both_ends_show_certificates() {
     let Some(server) = Server::start_with(certificates) else { return };
-    let identity = Some((server.file("client.pem"), server.file("client.key")));
-    let tls = Tls { authority: server.file("authority.pem"), identity };
     let servers = format!("127.0.0.1:{}", server.secure_port);
-    let settings = Settings { tls: Some(tls.clone()), ..Settings::new(&servers, "/secure") };
-    let (mut talk, _) = Talk::connected(settings.clone());
+    let settings = |tls: Tls| Settings { tls: Some(tls), ..Settings::new(&servers, "/secure") };
+    let (mut talk, _) = Talk::connected(settings(terms(&server, "authority.pem", true)));
     assert_eq!(talk.answer(create()), Reply::Written(vec![None]));
-    // Without a certificate of ours the server turns us away.
-    let nameless = Settings { tls: Some(Tls { identity: None, ..tls }), ..settings };
-    let mut talk = Talk::new(nameless);
-    talk.until("trouble is told", |talk| trouble(talk).is_some());
-    assert!(talk.sessions.is_empty());
+    // Without a certificate of ours the server turns us away, and with another issuer we do so.
+    for (authority, shows, said) in [
+        ("authority.pem", false, "received fatal alert: BadCertificate"),
+        ("client.pem", true, "invalid peer certificate"),
+    ] {
+        let mut talk = Talk::new(settings(terms(&server, authority, shows)));
+        talk.until("trouble is told", |talk| trouble(talk).is_some());
+        let words = trouble(&talk).unwrap().to_string();
+        assert!(talk.sessions.is_empty());
+        assert!(words.contains(said), "{words}");
+    }
 }
 
 fn users(server: &Server) -> String {

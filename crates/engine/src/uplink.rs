@@ -104,6 +104,8 @@ pub struct UplinkSettings {
     pub router: Settings,
     /// The routers: names, and how many addresses each has. None where the site is coordinated.
     pub routers: Vec<(String, u8)>,
+    /// By name, for which topics a listed router is there before all others, while no others go by it.
+    pub meant: BTreeMap<String, Vec<TopicFilter>>,
     /// How a coordination service names the routers, if one does.
     pub coordinated: Option<Coordinated>,
     /// Which of the site's topics may leave it.
@@ -150,6 +152,7 @@ impl UplinkSettings {
                 ..crossing(&format!("@{site}"), ONE_LIFE, 0)
             },
             routers: Vec::new(),
+            meant: BTreeMap::new(),
             coordinated: None,
             share: everything(),
             want: everything(),

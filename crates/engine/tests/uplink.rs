@@ -5,6 +5,7 @@ mod world;
 
 use ::mqtt::testing::QoS;
 use contract::{Contract, LinkClass, LinkDelay, Links, Span};
+use engine::UplinkSettings;
 use wire::{Carry, Frame, MessageFlags, Register, Standing};
 use world::alone::{Alone, hello};
 use world::{Who, World};
@@ -26,10 +27,14 @@ fn contract() -> Contract {
 
 impl Sites {
     fn new(routers: usize) -> Sites {
+        Sites::tuned(routers, |_| {})
+    }
+
+    fn tuned(routers: usize, tune: impl Fn(&mut UplinkSettings)) -> Sites {
         let mut world = World::of_pairs(2 + routers, |_| {}, None);
         let routers: Vec<usize> = (2..2 + routers).collect();
         for (site, pair) in [("north", NORTH), ("south", SOUTH)] {
-            world.add_site(site, pair, &routers, |_| {});
+            world.add_site(site, pair, &routers, &tune);
         }
         world.run_for(Span::secs(1));
         let publisher = world.add_client_at(NORTH, "pump", 7);
@@ -298,6 +303,43 @@ fn a_topic_goes_by_another_router_when_its_own_dies() {
     assert!(shares.iter().sum::<usize>() == 8 && shares.iter().all(|share| *share > 0), "{shares:?}");
     sites.world.run_for(Span::secs(1));
     assert_eq!(sites.came(subscriber).len(), 400);
+}
+
+/// A router that is there for some topics carries those and no others, as long as it and another one are reached.
+#[test]
+fn topics_go_by_the_router_that_is_there_for_them() {
+    let mut sites = Sites::tuned(2, |settings| {
+        let second = settings.routers[1].0.clone();
+        settings.meant.insert(second, vec!["plant/alarm/#".parse().unwrap()]);
+    });
+    let topics =
+        ["plant/alarm/1", "plant/alarm/2", "plant/alarm/3", "plant/flow/1", "plant/flow/2", "plant/flow/3"];
+    let publications = topics.map(|topic| sites.world.advertise(sites.publisher, topic, contract()));
+    sites.world.subscribe(sites.subscriber, "plant/#");
+    sites.world.run_for(Span::millis(500));
+    let mut rounds = 0;
+    let mut shares_after = |sites: &mut Sites| {
+        for _ in 0..40 {
+            for publication in publications {
+                sites.world.publish(sites.publisher, publication, b"1").unwrap();
+            }
+            sites.world.run_for(Span::millis(100));
+        }
+        rounds += 40;
+        let came = sites.came(sites.subscriber).len();
+        assert_eq!(came, rounds * topics.len(), "{:#?}", sites.told());
+        sites.world.uplinks[0].view().routers.iter().map(|router| router.outward.0).collect::<Vec<usize>>()
+    };
+    assert_eq!(shares_after(&mut sites), [3, 3]);
+    // Either dies and comes back.
+    for (brokers, alone) in [(6..8, [6, 0]), (4..6, [0, 6])] {
+        brokers.clone().for_each(|broker| sites.world.kill(broker));
+        sites.world.run_for(Span::secs(1));
+        assert_eq!(shares_after(&mut sites), alone);
+        brokers.for_each(|broker| sites.world.start(broker));
+        sites.world.run_for(Span::secs(5));
+        assert_eq!(shares_after(&mut sites), [3, 3]);
+    }
 }
 
 #[test]

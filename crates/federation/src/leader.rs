@@ -9,7 +9,7 @@
 
 use crate::coordination::{Lasting, Operation, Refusal, Reply};
 use crate::mirror::{Aspect, Mirror};
-use crate::policy::{Candidate, Policy, choose};
+use crate::policy::{Candidate, Policy, best_for, carrier, choose};
 use crate::records::{Holder, RouterRecord, ShardRecord, TopicRecord, from_bytes, to_bytes};
 use crate::router::{Purpose, RouterSettings, shard_number};
 use crate::tree::{
@@ -638,8 +638,8 @@ impl Leader {
     ) {
         let former = current.map(|shard| router_of(shard));
         let candidates = self.candidates(batch, mirror);
-        let others: Vec<Candidate<'_>> =
-            candidates.into_iter().filter(|candidate| Some(candidate.name) != former.as_deref()).collect();
+        let others = candidates.iter().filter(|candidate| Some(candidate.name) != former.as_deref());
+        let others = best_for(name, others.filter(|other| other.has_room()));
         let Some(router) = choose(self.policy, name, &others).map(str::to_owned) else {
             if former.is_none() {
                 self.unplaced.insert(name.to_owned());
@@ -661,7 +661,7 @@ impl Leader {
         batch.topics.insert(name.to_owned(), record);
     }
 
-    /// Routers that may be given topics; all of them, where all drain.
+    /// Routers that live.
     fn candidates(&self, batch: &Batch, mirror: &Mirror<Purpose>) -> Vec<Candidate<'_>> {
         let all = self.routers.iter().filter_map(|name| {
             let node = mirror.data(&broker_path(name))?;
@@ -671,11 +671,16 @@ impl Leader {
             let known = shards.filter(|shard| !batch.shards.contains_key(*shard));
             let topics = known.filter_map(|shard| self.shards.get(shard)).map(BTreeMap::len).sum::<usize>()
                 + edited.map(|(_, edit)| edit.topics.len()).sum::<usize>();
-            Some((record.draining, Candidate { name: name.as_str(), topics, load: record.load }))
+            Some(Candidate {
+                name: name.as_str(),
+                topics,
+                load: record.load,
+                drains: record.draining,
+                only: record.only.iter().filter_map(|filter| filter.parse().ok()).collect(),
+                topics_max: record.topics_max.unwrap_or(usize::MAX),
+            })
         });
-        let all: Vec<(bool, Candidate<'_>)> = all.collect();
-        let only = all.iter().any(|(drains, _)| !drains);
-        all.into_iter().filter(|(drains, _)| !only || !drains).map(|(_, candidate)| candidate).collect()
+        all.collect()
     }
 
     fn shard_with_room(&self, router: &str, batch: &Batch) -> String {
@@ -728,40 +733,53 @@ impl Leader {
         }
     }
 
-    /// Topics that are to be carried by another router: those of routers that drain, and those of the fullest, where others have fewer.
+    /// Topics that are to be carried by another router: those for which another one fits better, and those of the fullest, where others have fewer.
     fn moves(&self, room: usize, mirror: &Mirror<Purpose>) -> Vec<String> {
-        let candidates = self.candidates(&Batch::default(), mirror);
-        let drains = |router: &str| candidates.iter().all(|candidate| candidate.name != router);
-        let least = candidates.iter().map(|candidate| candidate.topics).min().unwrap_or(0);
-        let mut excess: BTreeMap<&str, usize> = BTreeMap::new();
-        for candidate in &candidates {
-            excess.insert(candidate.name, (candidate.topics - least) / 2);
-        }
+        let mut candidates = self.candidates(&Batch::default(), mirror);
+        let is_open = |candidate: &&Candidate<'_>| !candidate.drains && candidate.only.is_empty();
+        let open = candidates.iter().filter(is_open);
+        let least =
+            open.clone().filter(|candidate| candidate.has_room()).map(|candidate| candidate.topics).min();
+        let excess =
+            |candidate: &Candidate<'_>| candidate.topics.saturating_sub(least.unwrap_or(usize::MAX)) / 2;
+        let mut excess: BTreeMap<&str, usize> =
+            open.map(|candidate| (candidate.name, excess(candidate))).collect();
         let mut moves = Vec::new();
-        for (router, shards) in &self.given {
-            if !self.routers.contains(router) || candidates.is_empty() {
-                continue;
-            }
+        for (router, shards) in self.given.iter().filter(|(router, _)| self.routers.contains(*router)) {
             let topics = shards.iter().filter_map(|shard| self.shards.get(shard)).flatten();
-            let names = topics.map(|(topic, _)| topic).filter(|topic| !self.moving.contains_key(*topic));
-            let names = names.filter(|topic| {
-                let topic = self.topics.get(*topic).and_then(|topic| topic.current());
-                topic.is_some_and(|(shard, _)| router_of(shard) == *router)
-            });
-            let wanted = |topic: &&String| {
-                let better = crate::policy::carrier(topic, candidates.iter().map(|candidate| candidate.name));
-                self.policy != Policy::Hash || better != Some(router.as_str())
-            };
-            let most = match self.policy {
-                _ if drains(router) => usize::MAX,
-                Policy::LeastTopics => excess.get(router.as_str()).copied().unwrap_or(0),
-                Policy::Hash => usize::MAX,
-                _ => 0,
-            };
-            let left = room.saturating_sub(moves.len()).min(most);
-            moves.extend(names.filter(wanted).take(left).cloned());
+            for topic in topics.map(|(topic, _)| topic).filter(|topic| self.rests(topic, router)) {
+                if moves.len() >= room {
+                    return moves;
+                }
+                let may = |candidate: &&Candidate<'_>| candidate.name == router || candidate.has_room();
+                let best = best_for(topic, candidates.iter().filter(may));
+                let fits = best.iter().any(|candidate| candidate.name == router);
+                let excess = excess.get_mut(router.as_str()).filter(|excess| **excess > 0);
+                let leaves = match self.policy {
+                    _ if !fits => true,
+                    Policy::Hash => {
+                        carrier(topic, best.iter().map(|candidate| candidate.name)) != Some(router)
+                    }
+                    Policy::LeastTopics => excess.map(|excess| *excess -= 1).is_some(),
+                    _ => false,
+                };
+                if leaves {
+                    let to = choose(self.policy, topic, &best).map(str::to_owned);
+                    // Who has been promised a topic has less room.
+                    let mut to =
+                        candidates.iter_mut().filter(|candidate| to.as_deref() == Some(candidate.name));
+                    to.by_ref().for_each(|to| to.topics += 1);
+                    moves.push(topic.clone());
+                }
+            }
         }
         moves
+    }
+
+    /// Whether a router carries a topic, and no move of it is under way.
+    fn rests(&self, topic: &str, router: &str) -> bool {
+        let current = self.topics.get(topic).and_then(|topic| topic.current());
+        !self.moving.contains_key(topic) && current.is_some_and(|(shard, _)| router_of(shard) == *router)
     }
 }
 

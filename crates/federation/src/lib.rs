@@ -19,7 +19,7 @@ pub use leader::{LeaderNews, SHARD_TOPICS_MAX};
 pub use matching::{Mismatch, mismatch};
 pub use member::{MemberNews, Participant};
 pub use mirror::REQUESTS_MAX;
-pub use policy::{Policy, carrier};
+pub use policy::{Fit, Policy, carrier, fit};
 pub use records::{
     Durability, EndpointRecord, Holder, KeptRecord, Liveliness, Load, Refused, RouterRecord, ShardRecord,
     SiteRecord, Terms, TopicRecord,

@@ -2,6 +2,7 @@
 
 use crate::records::Load;
 use crate::tree::hash;
+use contract::{Mutant, TopicFilter};
 
 /// By what routers are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,10 +28,62 @@ pub(crate) struct Candidate<'a> {
     pub(crate) topics: usize,
     /// What it said of itself, when it last did.
     pub(crate) load: Load,
+    /// It is to be rid of its topics.
+    pub(crate) drains: bool,
+    /// Topics that it is there for before all others; none: for any.
+    pub(crate) only: Vec<TopicFilter>,
+    /// Topics that it is given at most.
+    pub(crate) topics_max: usize,
+}
+
+/// How well a router is the one for a topic: less is better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fit {
+    /// It is there for this topic.
+    Meant,
+    /// It is there for any.
+    Open,
+    /// It is there for others.
+    Foreign,
+    /// It is to be rid of what it has.
+    Drained,
+}
+
+/// How well a router that is there for these topics (none: for any) is the one for a topic.
+pub fn fit(only: &[TopicFilter], topic: &str) -> Fit {
+    if only.is_empty() || Mutant::IgnoreMeaning.is_on() {
+        Fit::Open
+    } else if only.iter().any(|filter| filter.matches(topic)) {
+        Fit::Meant
+    } else {
+        Fit::Foreign
+    }
+}
+
+impl Candidate<'_> {
+    pub(crate) fn fit(&self, topic: &str) -> Fit {
+        if self.drains { Fit::Drained } else { fit(&self.only, topic) }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.topics < self.topics_max
+    }
+}
+
+/// Of these routers those that fit a topic best.
+pub(crate) fn best_for<'b, 'a>(
+    topic: &str,
+    candidates: impl Iterator<Item = &'b Candidate<'a>> + Clone,
+) -> Vec<&'b Candidate<'a>>
+where
+    'a: 'b,
+{
+    let best = candidates.clone().map(|candidate| candidate.fit(topic)).min();
+    candidates.filter(|candidate| Some(candidate.fit(topic)) == best).collect()
 }
 
 /// The router for a topic; `None` where there are none. Equals are decided by topics, and then by name, so that every leader decides alike.
-pub(crate) fn choose<'a>(policy: Policy, topic: &str, candidates: &[Candidate<'a>]) -> Option<&'a str> {
+pub(crate) fn choose<'a>(policy: Policy, topic: &str, candidates: &[&Candidate<'a>]) -> Option<&'a str> {
     if policy == Policy::Hash {
         return carrier(topic, candidates.iter().map(|candidate| candidate.name));
     }
@@ -75,7 +128,29 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn candidate(name: &str, topics: usize, load: Load) -> Candidate<'_> {
-        Candidate { name, topics, load }
+        Candidate { name, topics, load, drains: false, only: Vec::new(), topics_max: usize::MAX }
+    }
+
+    fn choose<'a>(policy: Policy, topic: &str, candidates: &[Candidate<'a>]) -> Option<&'a str> {
+        super::choose(policy, topic, &candidates.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn who_is_there_for_a_topic_comes_first_and_who_drains_last() {
+        let only = |name, filter: &str| Candidate {
+            only: vec![filter.parse().unwrap()],
+            ..candidate(name, 0, Load::default())
+        };
+        let drained = Candidate { drains: true, ..candidate("drained", 0, Load::default()) };
+        let all = [only("alarms", "alarm/#"), candidate("open", 9, Load::default()), drained];
+        let names = |topic, of: &[Candidate<'static>]| {
+            best_for(topic, of.iter()).iter().map(|candidate| candidate.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("alarm/1", &all), ["alarms"]);
+        assert_eq!(names("flow/1", &all), ["open"]);
+        let [alarms, _, drained] = all;
+        assert_eq!(names("flow/1", &[alarms, drained.clone()]), ["alarms"]);
+        assert_eq!(names("flow/1", &[drained]), ["drained"]);
     }
 
     #[test]

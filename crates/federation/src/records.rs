@@ -23,6 +23,12 @@ pub struct RouterRecord {
     /// It is to be given no topics, and those that it has are moved to others.
     #[serde(default)]
     pub draining: bool,
+    /// Filters of the topics that go by it before all other routers, while no others do; none: it is there for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    /// Topics that it is given at most; `None`: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topics_max: Option<usize>,
     /// What it carries.
     #[serde(default)]
     pub load: Load,

@@ -23,7 +23,7 @@ use crate::tree::{
     Side, VERSION_PATH, above, assign_path, broker_path, drain_path, endpoint_path, last, side_path,
     topic_of, topic_path, unescape,
 };
-use contract::{Mutant, Span, Time, invariant};
+use contract::{Mutant, Span, Time, TopicFilter, invariant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Who a router is, and how it decides where it leads.
@@ -35,6 +35,10 @@ pub struct RouterSettings {
     pub holder: Holder,
     /// Where it is reached.
     pub locator: String,
+    /// Topics that go by it before all other routers, while no others do; none: it is there for any.
+    pub only: Vec<TopicFilter>,
+    /// Topics that it is given at most; `None`: any number.
+    pub topics_max: Option<usize>,
     /// To which router topics are given.
     pub policy: Policy,
     /// How long a topic in which nobody has any interest is remembered (`t_idle`).
@@ -52,6 +56,8 @@ impl RouterSettings {
             name: name.to_owned(),
             holder,
             locator: locator.to_owned(),
+            only: Vec::new(),
+            topics_max: None,
             policy: Policy::default(),
             idle: Span::secs(60),
             moves_per_second: 20,
@@ -167,14 +173,22 @@ pub struct Router {
 impl Router {
     /// A router that has no session yet.
     pub fn new(settings: RouterSettings) -> Router {
-        let RouterSettings { name, holder, locator, .. } = settings.clone();
+        let RouterSettings { name, holder, locator, topics_max, .. } = settings.clone();
+        let only = settings.only.iter().map(ToString::to_string).collect();
         let claim = Owned::new(broker_path(&name), Lasting::Ephemeral);
         let mut member = Member::new(holder.clone(), claim);
         member.mirror.follow(Aspect::Children, &assign_path(&name));
         member.mirror.follow(Aspect::Data, &drain_path(&name));
         Router {
             member,
-            record: RouterRecord { holder, locator, draining: false, load: Load::default() },
+            record: RouterRecord {
+                holder,
+                locator,
+                draining: false,
+                only,
+                topics_max,
+                load: Load::default(),
+            },
             leader: Leader::new(&settings),
             settings,
             topics: BTreeMap::new(),

@@ -32,6 +32,7 @@ const MUTANTS: &[(Mutant, &str, Kind, Range<u64>)] = &[
     (Mutant::KeepIdleTopics, "idle", Kind::Calm, 0..20),
     (Mutant::LeaveNodes, "quiet", Kind::FailOver, 0..5),
     (Mutant::KeepMoved, "carriers", Kind::Calm, 0..40),
+    (Mutant::IgnoreMeaning, "meant", Kind::Calm, 0..20),
 ];
 
 #[test]

@@ -9,6 +9,10 @@ pub struct SiteReport {
     pub site: String,
     /// Whether this uplink carries; else that beside the other broker does, or none.
     pub carries: bool,
+    /// Payload bytes of what was published at the site since its broker began, backlog and what came from other sites aside; `None`: this is not
+    /// known just now.
+    #[serde(default)]
+    pub published_bytes: Option<u64>,
     /// Filters that are subscribed here.
     pub wanted_here: usize,
     /// The routers.

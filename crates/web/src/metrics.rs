@@ -290,6 +290,7 @@ pub const METRICS: &[Metric] = &[
         "Messages that never came to a subscriber, as it says."
     ),
     of_node!("verge_messages_arrived_total", Counter, counters.arrived, "Messages that arrived."),
+    of_node!("verge_messages_arrived_bytes_total", Counter, counters.arrived_bytes, "Their payload bytes."),
     of_node!("verge_messages_dispatched_total", Counter, counters.dispatched, "Messages dispatched."),
     of_node!(
         "verge_messages_duplicate_total",

@@ -184,7 +184,17 @@ pub(crate) fn readiness(reasons: &[Reason], query: Option<String>) -> Response {
 }
 
 async fn how_the_site_is(State(shared): State<Arc<Shared>>) -> Response {
-    match shared.site.as_deref().map(|source| source()) {
+    let arrived = match &shared.site {
+        Some(_) => {
+            shared.live.lock().await.look(false, PATIENCE).await.map(|seen| seen.node.counters.arrived_bytes)
+        }
+        None => None,
+    };
+    let known = |report| match arrived {
+        Some(bytes) => site::with_arrived(report, bytes),
+        None => report,
+    };
+    match shared.site.as_deref().map(|source| source().map(known)) {
         Some(Some(report)) => match serde_json::to_string_pretty(&report) {
             Ok(body) => reply(StatusCode::OK, JSON, body + "\n"),
             Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),

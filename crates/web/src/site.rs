@@ -299,6 +299,14 @@ pub const SITE_METRICS: &[SiteMetric] = &[
     ),
 ];
 
+/// What a report says when it is known how many bytes have arrived at the broker, those from elsewhere among them.
+pub(crate) fn with_arrived(report: SiteReport, bytes: u64) -> SiteReport {
+    let live = report.routers.iter().map(|router| router.inward.bytes).sum::<u64>();
+    let backlog =
+        report.keeper.iter().flat_map(|keeper| &keeper.missed).map(|missed| missed.bytes).sum::<u64>();
+    SiteReport { published_bytes: Some(bytes.saturating_sub(live + backlog)), ..report }
+}
+
 /// All of them in the text format.
 pub(crate) fn render(report: &SiteReport) -> String {
     let mut out = String::new();
@@ -319,6 +327,7 @@ mod tests {
         SiteReport {
             site: "north".to_owned(),
             carries,
+            published_bytes: None,
             wanted_here: 3,
             routers: vec![RouterReport {
                 name: "r1".to_owned(),
@@ -362,6 +371,11 @@ mod tests {
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn what_came_from_elsewhere_was_not_published_here() {
+        assert_eq!(with_arrived(report(true), 1_000).published_bytes, Some(600));
     }
 
     #[test]

@@ -124,6 +124,8 @@ contract::counters! {
         subscribers_lost,
         /// What subscribers say that came to them after its deadline.
         subscribers_late,
+        /// Payload bytes of the messages that arrived.
+        arrived_bytes,
     }
 }
 

@@ -178,6 +178,7 @@ impl Steps<'_> {
             return invariant!("making room ends no stream", Err(Unstored::NotTaken));
         };
         self.flow.stats.arrived += 1;
+        self.flow.stats.arrived_bytes += message.payload.len() as u64;
         stream.count_arrival(now, message.seq, topic, &mut self.flow.stats, out);
         let age = now.since(message.created);
         self.flow.stats.clock_ahead += u64::from(age < Span::ZERO);

@@ -37,6 +37,8 @@ impl Steps<'_> {
             |(index, message): &&(StreamId, Message<'_>)| store(flow, (now, jitter), *index, message, copied);
         let stored = few.iter().take_while(is_stored).count();
         flow.stats.arrived += stored as u64;
+        let bytes = few.iter().take(stored).map(|(_, message)| message.payload.len() as u64).sum::<u64>();
+        flow.stats.arrived_bytes += bytes;
         stored
     }
 }

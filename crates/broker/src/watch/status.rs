@@ -18,6 +18,8 @@ use wire::{
 #[derive(Clone)]
 pub(crate) struct Stats {
     pub(crate) arrived: u64,
+    /// Payload bytes of those.
+    pub(crate) arrived_bytes: u64,
     pub(crate) dispatched: u64,
     pub(crate) replicated: u64,
     /// Payload bytes of those.
@@ -58,6 +60,7 @@ impl Stats {
             arrived: 0,
             dispatched: 0,
             replicated: 0,
+            arrived_bytes: 0,
             replicated_bytes: 0,
             batches: 0,
             forwarded: 0,
@@ -277,6 +280,7 @@ impl Broker {
             relayed_bytes: survey.relayed_bytes,
             subscribers_lost: stats.subscribers_lost,
             subscribers_late: stats.subscribers_late,
+            arrived_bytes: stats.arrived_bytes,
         }
     }
 

@@ -189,8 +189,18 @@ pub fn tree(config: &Config, format: Format) -> Outcome {
         return Ok(yes(whole));
     }
     let mut routers = table(
-        &["router", "reached at", "leads", "drains", "topics", "sites", "sends kB/s", "processor"],
-        &[4, 5, 6, 7],
+        &[
+            "router",
+            "reached at",
+            "leads",
+            "drains",
+            "there for",
+            "topics",
+            "sites",
+            "sends kB/s",
+            "processor",
+        ],
+        &[5, 6, 7, 8],
     );
     for (name, router) in &survey.routers {
         let leads = if survey.leader.as_ref() == Some(name) { "yes" } else { "" };
@@ -205,7 +215,8 @@ pub fn tree(config: &Config, format: Format) -> Outcome {
         let sends = figure(|load| format!("{:.1}", load.bytes_per_second as f64 / 1e3));
         let processor = figure(|load| format!("{:.1} %", f64::from(load.processor_permille) / 10.0));
         let (leads, drains, topics) = (leads.to_owned(), drains.to_owned(), router.topics.to_string());
-        routers.add_row([name.clone(), place, leads, drains, topics, sites, sends, processor]);
+        let meant = router.record.as_ref().map(|record| record.only.join(" ")).unwrap_or_default();
+        routers.add_row([name.clone(), place, leads, drains, meant, topics, sites, sends, processor]);
     }
     line(&routers.to_string())?;
     let sites: Vec<&str> = survey.sites.keys().map(String::as_str).collect();
@@ -299,12 +310,28 @@ pub fn status(config: &Config, wide: bool, format: Format) -> Outcome {
             router.reckoned_ns as f64 / 1e6
         ))?;
     }
-    line(&format!(
-        "{} filters are subscribed here. `wanted` counts those that other sites subscribe.",
-        report.wanted_here
-    ))?;
+    line(&what_stays(report))?;
     say_left_out(&left_out)?;
     Ok(yes(whole))
+}
+
+/// Says how much of what is published here has to leave.
+fn what_stays(report: &SiteReport) -> String {
+    let wanted = format!(
+        "{} filters are subscribed here. `wanted` counts those that other sites subscribe.",
+        report.wanted_here
+    );
+    let left = report.routers.iter().map(|router| router.outward.bytes).sum::<u64>();
+    match report.published_bytes {
+        Some(published @ 1..) => {
+            let stays = 100.0 - 100.0 * left.min(published) as f64 / published as f64;
+            let [published, left] = [published, left].map(|bytes| format!("{:.1} kB", bytes as f64 / 1e3));
+            format!(
+                "{wanted}\nOf {published} that were published here since the broker began, {left} went to routers: {stays:.1} % stayed."
+            )
+        }
+        _ => wanted,
+    }
 }
 
 /// Says how a link of stated bandwidth is used.

@@ -178,7 +178,8 @@ impl<R: UplinkReporter> Uplink<R> {
                 let has_settled = |place: usize, router: &Router| {
                     !goes || Some(place) == now || router.settles_until.is_none()
                 };
-                self.best_listed(name, way, |place, router| has_settled(place, router) && fits(router))
+                let fits = |place, router: &Router| has_settled(place, router) && fits(router);
+                self.best_listed(name, topic, way, fits)
             }
             Some(coordinator) => {
                 let mut routers =
@@ -192,16 +193,23 @@ impl<R: UplinkReporter> Uplink<R> {
         best.or(now.filter(waits))
     }
 
-    /// Of the listed routers that fit, the one for a topic, by its name there.
+    /// Of the listed routers that fit, the one for a topic: of those that are there for it the one by its name there.
     fn best_listed(
         &self,
         name: &str,
+        topic: &str,
         way: TrafficClass,
         fits: impl Fn(usize, &Router) -> bool,
     ) -> Option<usize> {
         let ways = self.routers.iter().enumerate().filter(|(place, _)| class_at(*place) == way);
-        let fitting = ways.filter(|(place, router)| fits(*place, router));
-        let best = federation::carrier(name, fitting.map(|(_, router)| router.name.as_str()));
+        let fitting =
+            ways.filter(|(place, router)| fits(*place, router)).map(|(_, router)| router.name.as_str());
+        let meant = |router: &str| self.settings.meant.get(router).map_or(&[][..], Vec::as_slice);
+        let fit = |router: &&str| federation::fit(meant(router), topic);
+        let fitting: Vec<&str> = fitting.collect();
+        let best = fitting.iter().map(fit).min();
+        let best =
+            federation::carrier(name, fitting.iter().copied().filter(|router| Some(fit(router)) == best));
         best.and_then(|best| self.place_called(best, way))
     }
 
@@ -250,7 +258,7 @@ impl<R: UplinkReporter> Uplink<R> {
         now.filter(|now| is_at(now, &carries))
             .or_else(|| {
                 let other = |place, router: &Router| Some(place) != first && carries(place, router);
-                self.best_listed(&name, way, other)
+                self.best_listed(&name, &sending.topic, way, other)
             })
             .or_else(|| now.filter(|now| is_at(now, &|_, router| router.wishes.mean(&name))))
     }

@@ -8,8 +8,9 @@ use federation::{Carried, Keep, RouterSettings, Side, Terms};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What must hold, by name: one router carries each topic of interest; between the sites that want it and no others; sites know it; links are
-/// those that are needed; no epoch goes back; what nobody wants is forgotten; nobody hears of a failover.
-pub const CHECKERS: [&str; 7] = ["carriers", "ways", "routes", "links", "epochs", "idle", "quiet"];
+/// those that are needed; no epoch goes back; what nobody wants is forgotten; nobody hears of a failover; topics go by the routers that are there for
+/// them, and no more than they take.
+pub const CHECKERS: [&str; 8] = ["carriers", "ways", "routes", "links", "epochs", "idle", "quiet", "meant"];
 
 /// What is not as it must be: the checker, and what it found.
 pub type Wrong = (&'static str, String);
@@ -38,6 +39,46 @@ fn terms(random: &mut fastrand::Rng) -> Terms {
     Terms { type_name, loss: [None, Some(0), Some(3)][random.usize(..3)], ..Terms::default() }
 }
 
+/// For which topics a router is there, and how many it takes.
+fn meant(router: &str) -> (&'static [&'static str], Option<usize>) {
+    match router {
+        "r1" => (&["wild/#", "plant/0"], None),
+        "r2" => (&["plant/+"], Some(2)),
+        _ => (&[], None),
+    }
+}
+
+/// Whether a topic is where it should be, and no router has more than it takes, by code of its own.
+fn misplaced(world: &mut World, cast: &Cast, carried: &BTreeMap<String, String>) -> Vec<String> {
+    let mut has: BTreeMap<String, usize> = BTreeMap::new();
+    for router in &cast.routers {
+        let count = world.router(*router).unwrap().topics().count();
+        has.insert(world.participants[*router].name.clone(), count);
+    }
+    let drains = |name: &str| cast.drains.iter().any(|of| world.participants[*of].name == name);
+    let rank = |router: &str, topic: &str| match (drains(router), meant(router).0) {
+        (true, _) => 3,
+        (false, []) => 1,
+        (false, only) => {
+            let is_meant = only.iter().any(|filter| match filter.strip_suffix(['#', '+']) {
+                Some(start) => topic.starts_with(start),
+                None => topic == *filter,
+            });
+            if is_meant { 0 } else { 2 }
+        }
+    };
+    let full = |name: &str| meant(name).1.is_some_and(|most| has[name] >= most);
+    let mut wrong = Vec::new();
+    for (topic, router) in carried {
+        let better = has.keys().find(|other| !full(other) && rank(other, topic) < rank(router, topic));
+        wrong
+            .extend(better.map(|better| format!("{topic} goes by {router}, and {better} is the one for it")));
+    }
+    let above = has.iter().filter(|(name, count)| meant(name).1.is_some_and(|most| **count > most));
+    wrong.extend(above.map(|(name, count)| format!("{name} has {count} topics")));
+    wrong
+}
+
 struct Cast {
     sites: Vec<usize>,
     routers: Vec<usize>,
@@ -45,8 +86,11 @@ struct Cast {
 }
 
 fn begin(world: &mut World, random: &mut fastrand::Rng) -> Cast {
-    world.router_settings =
-        |settings| RouterSettings { idle: Span::secs(20), move_limit: Span::secs(3), ..settings };
+    world.router_settings = |settings| {
+        let (only, topics_max) = meant(&settings.name);
+        let only = only.iter().map(|filter| filter.parse().unwrap()).collect();
+        RouterSettings { only, topics_max, idle: Span::secs(20), move_limit: Span::secs(3), ..settings }
+    };
     let routers = (0..random.usize(1..4)).map(|number| world.add_router(&format!("r{number}"))).collect();
     let sites = (0..random.usize(2..6)).map(|number| world.add_site(&format!("s{number}"))).collect();
     Cast { sites, routers, drains: BTreeSet::new() }
@@ -137,6 +181,7 @@ fn wrong(world: &mut World, cast: &Cast) -> Vec<Wrong> {
     let mut wrong: Vec<Wrong> =
         std::mem::take(&mut world.broken).into_iter().map(|what| ("epochs", what)).collect();
     let mut links: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    let mut placed = BTreeMap::new();
     for name in (0..TOPICS).map(topic) {
         let wants = wanted(world, cast, &name);
         let mut carriers = Vec::new();
@@ -160,6 +205,7 @@ fn wrong(world: &mut World, cast: &Cast) -> Vec<Wrong> {
             wrong.push(("carriers", format!("{name} has {} routers: {carriers:?}", carriers.len())));
             continue;
         };
+        placed.insert(name.clone(), router.clone());
         let without_words = Carried { refused: BTreeSet::new(), ..carried.clone() };
         let named = carried.refused.iter().map(|refused| (refused.from.clone(), refused.to.clone()));
         if without_words != wants || !named.eq(refused.iter().cloned()) {
@@ -188,6 +234,7 @@ fn wrong(world: &mut World, cast: &Cast) -> Vec<Wrong> {
             wrong.push(("links", format!("{} is linked to {:?} and needs {needs:?}", site.name, site.links)));
         }
     }
+    wrong.extend(misplaced(world, cast, &placed).into_iter().map(|what| ("meant", what)));
     wrong
 }
 

@@ -207,6 +207,16 @@ impl Loaded {
     }
 }
 
+/// What connections that we make show and believe, from files as they are now. Certificates of whoever is reached lead to `ca`.
+///
+/// # Errors
+///
+/// There is no `ca`, or a file cannot be used.
+pub fn client_terms(settings: &TlsSettings) -> Result<Arc<ClientConfig>, TlsError> {
+    let (loaded, _) = Loaded::new(settings)?;
+    loaded.outgoing.ok_or(TlsError::Incomplete { given: "TLS", lacks: "tls.ca" })
+}
+
 /// A name or an address, as certificates have it.
 pub fn server_name(text: &str) -> Result<ServerName<'static>, TlsError> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');

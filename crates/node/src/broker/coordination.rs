@@ -8,9 +8,10 @@ use crate::Trouble;
 use crate::log::Lines;
 use crate::users::read_password;
 use config::Config;
-use coordination::{Event, Login, Proxy, Settings, Wake, ZooKeeper};
+use coordination::{Event, Login, Proxy, Settings, Tls, Wake, ZooKeeper};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use federation::{Participant, Request, Ticket};
+use host::tls::client_terms;
 use host::{Helpers, Target, now};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -208,7 +209,10 @@ pub fn settings(config: &Config) -> Result<Settings, Trouble> {
     let proxy = proxy.map(|(address, login)| -> Result<Proxy, Trouble> {
         Ok(Proxy { kind: address.kind, address: address.place.to_string(), login: proxy_login(login)? })
     });
-    Ok(Settings { session_time_out: service.session, login, proxy: proxy.transpose()?, ..settings })
+    let files = config.tls.clone();
+    let terms = move || client_terms(&files).map_err(|error| error.to_string());
+    let tls = service.secure.then(|| Tls(Arc::new(terms)));
+    Ok(Settings { session_time_out: service.session, tls, login, proxy: proxy.transpose()?, ..settings })
 }
 
 /// What both brokers of a pair have in common, and no other pair has.

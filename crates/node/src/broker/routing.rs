@@ -189,7 +189,8 @@ impl Seat {
         let holder = Holder { identity: self.identity.clone(), reign };
         let places: Vec<String> = self.router.places.iter().map(ToString::to_string).collect();
         let settings = RouterSettings::new(&self.router.name, holder, &places.join(","));
-        Router::new(RouterSettings { policy: self.router.policy, ..settings })
+        let (only, topics_max) = (self.router.topics.clone(), Some(self.router.topics_max));
+        Router::new(RouterSettings { only, topics_max, policy: self.router.policy, ..settings })
     }
 
     fn turn(&mut self) {

@@ -75,6 +75,7 @@ fn report_of(view: UplinkView) -> SiteReport {
     SiteReport {
         site: view.site,
         carries: view.carries,
+        published_bytes: None,
         wanted_here: view.wishes,
         routers: view.routers.into_iter().map(router).collect(),
         refused: view.refused.into_iter().map(refused).collect(),
@@ -320,6 +321,7 @@ fn settings(config: &Config, site: &SiteConfig, at_home: &AtHome) -> Result<Upli
     }
     let router = |router: &config::RouterAddress| (router.name.clone(), router.places.len() as u8);
     settings.routers = site.routers.iter().map(router).collect();
+    settings.meant = site.routers.iter().map(|router| (router.name.clone(), router.topics.clone())).collect();
     (settings.share, settings.want) = (site.share.clone(), site.want.clone());
     (settings.link, settings.retain, settings.thin) = (site.link, site.retain, site.thin);
     [settings.near, settings.far] = config.ways(site);

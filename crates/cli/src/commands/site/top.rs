@@ -257,6 +257,7 @@ mod tests {
             given: Vec::new(),
         };
         SiteReport {
+            published_bytes: None,
             site: "north".to_owned(),
             carries: true,
             wanted_here: 0,
