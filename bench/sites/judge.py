@@ -6,6 +6,8 @@ from bench.rooms.verdicts import bound, exact
 # Above a bare connection, in milliseconds.
 HOPS_P50_MS, HOPS_P99_MS = 0.15, 0.5
 ROUTER_MOST = 1.3
+# Of a message with the most topics beside one with the fewest: what a process takes grows no faster than its topics.
+LINEAR_MOST = 1.1
 # Beside a period and a wide round trip.
 PAIR_MS = 50
 # Beside the session.
@@ -28,6 +30,12 @@ def row(report, two, system="verge"):
 
 def router_share(report):
     return row(report, True)["us_per_message"]["router"] / row(report, False)["us_per_message"]["north"]
+
+
+def growth(report):
+    """For each process, what a message costs with the most topics, beside what it costs with the fewest."""
+    few, many = report["rows"][0], report["rows"][-1]
+    return [many["processor"][name] / many["topics"] / (few["processor"][name] / few["topics"]) for name in ("north", "router", "south")]
 
 
 def uses(report, link):
@@ -60,6 +68,8 @@ def judge(document):
         bound("and 0.5 ms in the 99th percentile", above("p99_us"), lambda ms: ms <= HOPS_P99_MS, 3, "ms", disturbed),
         bound("a router takes at most 1.3 times what a broker takes for a message", map(router_share, hops), lambda share: share <= ROUTER_MOST, 2, "",
               disturbed),
+        exact("what a message costs a site or a router grows by a tenth at most with sixteen times as many topics", [share for report in of(document, "topics") for share in growth(report)],
+              lambda share: share <= LINEAR_MOST, 2),
         bound("nothing leaves a site that nobody elsewhere wants: as many bytes as from an idle one, and a tenth at most",
               [here / there - 1 for here, there in zip(at_home, idle)], lambda more: more <= IDLE_MOST, 2),
         bound(f"a router that is a pair: silence of a period, a wide round trip and {PAIR_MS} ms at most",

@@ -1,5 +1,5 @@
-"""Two sites and routers, as real processes: what two hops cost, what leaves a site and what it takes of the wire, how long nothing comes when a
-router dies, and what a drain and a cut cost; beside leaf nodes of NATS and routers of Zenoh. `hops` is on this host alone; the others are on
+"""Two sites and routers, as real processes: what two hops cost, and how that grows with topics, what leaves a site and what it takes of the wire, how long nothing comes when a
+router dies, and what a drain and a cut cost; beside leaf nodes of NATS and routers of Zenoh. `hops` and `topics` are on this host alone; the others are on
 network namespaces with a link of their own each, 40 ms from one to another (rooms/wire.py; they need root). Routers that a service names (`alone`,
 `drain`, `discovery`) need Java, and the jars of ZooKeeper that `cargo test -p verge-coordination` fetches. ROUNDS is how often each is done (3; a cut, which takes
 long, once). VERGE, PEERS, NATS and ZENOH are the programs; what is missing is left out. `--quick`: once, and shorter. `--only PART` (several times:
@@ -25,7 +25,7 @@ ABOUT = "two sites and routers: hops, deaths of routers, drains, cuts; beside NA
 PROGRAMS = ["verge", "verge-bench-peers", "verge-bench-awake"]
 CODE = (*BROKER, "crates/backlog", "crates/federation", "crates/journal")
 VARIABLES = ("ROUNDS",)
-PARTS = ["hops", "local", "wire", "pair", "alone", "router", "drain", "discovery", "cut", "paths"]
+PARTS = ["hops", "topics", "local", "wire", "pair", "alone", "router", "drain", "discovery", "cut", "paths"]
 SWITCHES, SEVERAL = (), {"only": PARTS}
 OTHERS = UNTHROTTLED = False
 
@@ -41,7 +41,7 @@ DISCOVERED = 3 if QUICK else 20
 DRAINED_TOPICS = 100 if QUICK else 1000
 SETTLE_SECONDS = 3
 # Of these one round has many, or takes long.
-ONCE = ("local", "wire", "pair", "discovery", "cut", "paths")
+ONCE = ("topics", "local", "wire", "pair", "discovery", "cut", "paths")
 
 
 @contextlib.contextmanager
@@ -69,16 +69,35 @@ def hops():
                     publisher = here.publish(system, topics, period)
                     time.sleep(SETTLE_SECONDS)
                     brokers = {"router": next(iter(system.routers.values())), **system.sites}
-                    before, began = {name: processor_seconds(child) for name, child in brokers.items()}, time.monotonic()
-                    time.sleep(seconds)
-                    took = time.monotonic() - began
-                    spent = {name: processor_seconds(child) - before[name] for name, child in brokers.items()}
+                    spent, took = spent_by(brokers, seconds)
                     published = stop(publisher)
                     found = receiver.end()
                     messages = took * topics * 1000 / (period * (1 + 1 / 64))
                     report["rows"].append({"system": system.name, "two": two, "us_per_message": {name: 1e6 * cost / messages for name, cost in spent.items()}}
                                           | {key: found["latency"][key] for key in ("p50_us", "p99_us", "max_us")} | account(published, found))
     return [report]
+
+
+def spent_by(brokers, seconds):
+    """What each of these processes takes of a processor in so many seconds, and how long that really was."""
+    before, began = {name: processor_seconds(child) for name, child in brokers.items()}, time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - began
+    return {name: processor_seconds(child) - before[name] for name, child in brokers.items()}, took
+
+
+def topics():
+    """What a site, a router and the other site take of a processor as more and more topics cross."""
+    period, seconds, rows = 50, 4 if QUICK else 15, []
+    for count in (25, 50, 100, 200, 400):
+        with scene(wide=False) as here:
+            system = Verge(here)
+            receiver, publisher = flow(here, system, count, period)
+            spent, took = spent_by({"router": next(iter(system.routers.values())), **system.sites}, seconds)
+            found, counts = ended(publisher, receiver)
+            rows.append({"topics": count, "processor": {name: cost / took for name, cost in spent.items()}}
+                        | {key: found["latency"][key] for key in ("p50_us", "p99_us", "max_us")} | counts)
+    return [{"period_ms": period, "rows": rows}]
 
 
 def flow(here, system, topics, period_ms, received="t", retain=200):

@@ -20,8 +20,8 @@ def total(reports, *keys):
 
 
 def values(document):
-    parts = ("hops", "local", "wire", "pair", "alone", "router", "drain", "discovery", "cut", "paths")
-    hops, local, wire, pair, alone, router, drain, discovery, cut, paths = (of(document, part) for part in parts)
+    parts = ("hops", "topics", "local", "wire", "pair", "alone", "router", "drain", "discovery", "cut", "paths")
+    hops, topics, local, wire, pair, alone, router, drain, discovery, cut, paths = (of(document, part) for part in parts)
     milli = lambda rows, key: spread([row[key] / 1e3 for row in rows], 3)
     cost = lambda rows, name: spread([row["us_per_message"][name] for row in rows], 1)
     echoes = [report["echo"] for report in hops]
@@ -33,6 +33,9 @@ def values(document):
     time = lambda latency, key: "-" if not latency or not latency["count"] else f"{latency[key] / 1e3:.2f}"
     local_rows = [(row["topics"], row["crossing"], f"{row['bytes_per_second']:,.0f}", time(row["here"], "p50_us"), time(row["elsewhere"], "p50_us"),
                    time(row["elsewhere"], "p99_us")) for report in local for row in report["rows"]]
+    taken = lambda row: tuple(f"{100 * row['processor'][name]:.1f}" for name in ("north", "router", "south"))
+    topic_rows = [(row["topics"], *taken(row), *(f"{row[key] / 1e3:.2f}" for key in ("p50_us", "p99_us", "max_us")), *total([row], "published", "missing", "twice"))
+                  for report in topics for row in report["rows"]]
     placed = lambda figures: tuple(f"{figures[name]:,.0f}" for name in ("north", "router", "south"))
     wire_rows = [(NAMES[report["system"]], *placed(report["bytes_per_message"]), *placed(report["idle_bytes_per_second"])) for report in wire]
     deaths = [("Verge, a pair: its primary", pair), ("Verge, alone, of two that a service names", alone),
@@ -54,6 +57,8 @@ def values(document):
     drained = spread([report["seconds"] for report in drain], 1)
     return {
         "hops": table(["way", "p50 ms", "p99 ms", "longest ms", "publishing site, µs a message", "router", "receiving site"], hop_rows),
+        "topics": table(["topics", "publishing site, % of a processor", "router", "receiving site", "p50 ms", "p99 ms", "longest ms", "published", "missing", "twice"], topic_rows),
+        "topics_ms": topics[0]["period_ms"] if topics else "",
         "local": table(["topics", "of them wanted elsewhere", "bytes/s from the site", "p50 ms at home", "p50 ms elsewhere", "p99 ms"], local_rows),
         "wire": table(["system", "publishing site, bytes a message", "router", "receiving site", "idle: publishing site, bytes/s", "router", "receiving site"],
                       wire_rows),
