@@ -344,7 +344,8 @@ impl<P> Mirror<P> {
         self.barred.remove(&(aspect, path.to_owned()));
         let Some(followed) = self.followed.get_mut(&(aspect, path.to_owned())) else { return };
         followed.fresh = !again;
-        if followed.known != known {
+        // What is read again and is not there may have been there in between.
+        if followed.known != known || known == Known::Node(None) {
             followed.known = known;
             self.changed.push_back((aspect, path.to_owned()));
         }

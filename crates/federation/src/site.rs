@@ -124,6 +124,8 @@ struct Topic {
     sides: BTreeMap<Side, Interest>,
     route: Option<Route>,
     /// When the node was created that said so: epochs of another one are no older and no newer.
+    told_by: i64,
+    /// When the node was created that was there last.
     created: i64,
     refused: Vec<Refused>,
 }
@@ -248,6 +250,7 @@ impl Site {
                 number: self.numbers,
                 sides: BTreeMap::new(),
                 route: None,
+                told_by: 0,
                 created: 0,
                 refused: Vec::new(),
             };
@@ -505,7 +508,7 @@ impl Site {
         }
         let created = std::mem::replace(&mut topic.created, node.stat.created);
         let same = created == node.stat.created;
-        let older = same
+        let older = topic.told_by == node.stat.created
             && !Mutant::TakeOlderEpochs.is_on()
             && topic.route.as_ref().is_some_and(|route| route.epoch > record.epoch);
         if older || !topic.is_wanted() {
@@ -514,6 +517,7 @@ impl Site {
         let (former, epoch) = (record.former, record.epoch);
         let route = record.router.map(|router| Route { router, former, epoch });
         if let Some(route) = route {
+            topic.told_by = node.stat.created;
             self.change_route(name, Some(route));
         }
         if !same && created != 0 {
