@@ -12,8 +12,8 @@ mod words;
 use contract::{Location, Mutant, RingId, Span, Time};
 use overlay::{Cells, Effects, Extent, Frame, Member, News, PeerId, Rings, Settings, Table};
 use rendezvous::{
-    Area, Carry, EXPIRY, GRACE, Interest, Map, Party, Point, Post, Posts, Profile, ProfileError, Resolution,
-    Said, Space, Topic, digest,
+    Area, Carry, EXPIRY, GRACE, Interest, Map, Other, Party, Point, Post, Posts, Profile, ProfileError,
+    Resolution, Said, Space, Topic, digest,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use words::{PeerWord, Put, TEXT_BYTES_MAX};
@@ -25,7 +25,8 @@ pub trait PeerEffects {
     /// Says something to whoever is at an address.
     fn send_to_address(&mut self, address: &str, word: &PeerWord);
     /// A topic has to do with something that was put here: what is offered is published there, what is wanted comes there.
-    fn start(&mut self, number: u64, topic: Topic);
+    /// Somebody says this of it.
+    fn start(&mut self, number: u64, topic: Topic, other: &Other);
     /// It no longer has.
     fn stop(&mut self, number: u64, topic: Topic);
     /// Something has happened to the region, the tree, or the peer in it.
@@ -113,6 +114,11 @@ impl Peer {
     /// What has been put at this peer as a point.
     pub fn point(&self) -> &Point {
         &self.point
+    }
+
+    /// How much is put here by those for whom this peer speaks, and for peers of other regions.
+    pub fn posts(&self) -> (usize, usize) {
+        (self.own.len(), self.proxies.len())
     }
 
     /// The topics of something that was put here.
@@ -358,7 +364,7 @@ impl Peer {
             self.proxied.post(now, proxy, &put.text, post, &map, &mut acts);
         }
         if put.digest != digest(self.proxied.topics_of(proxy)) {
-            let said = Said::All(self.proxied.topics_of(proxy).collect());
+            let said = Said::All(self.proxied.meetings_of(proxy).collect());
             self.say(party.peer, PeerWord::Said { number: party.number, said }, out);
         }
         self.act(acts, out);
@@ -431,9 +437,9 @@ impl Peer {
                     );
                 }
                 Act::Take { point, number } => self.say(point, PeerWord::Take { number }, out),
-                Act::Start(number, topic) if number < PROXIED => out.start(number, topic),
+                Act::Start(number, topic, other) if number < PROXIED => out.start(number, topic, &other),
                 Act::Stop(number, topic) if number < PROXIED => out.stop(number, topic),
-                Act::Start(number, topic) => self.pass_on(number, Said::Met(topic), out),
+                Act::Start(number, topic, other) => self.pass_on(number, Said::Met(topic, other), out),
                 Act::Stop(number, topic) => self.pass_on(number, Said::Parted(topic), out),
             }
         }
@@ -540,7 +546,7 @@ fn cells_in(extent: &Extent, area: &Area) -> Option<Cells> {
 enum Act {
     Put { point: RingId, number: u64, text: String, offers: bool, location: Option<Location>, digest: u128 },
     Take { point: RingId, number: u64 },
-    Start(u64, Topic),
+    Start(u64, Topic, Other),
     Stop(u64, Topic),
 }
 
@@ -560,8 +566,8 @@ impl Carry for Acts {
         self.0.push(Act::Take { point, number });
     }
 
-    fn start(&mut self, number: u64, topic: Topic) {
-        self.0.push(Act::Start(number, topic));
+    fn start(&mut self, number: u64, topic: Topic, other: &Other) {
+        self.0.push(Act::Start(number, topic, other.clone()));
     }
 
     fn stop(&mut self, number: u64, topic: Topic) {

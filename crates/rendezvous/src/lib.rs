@@ -15,7 +15,9 @@ pub use clusters::{Cluster, Resolution};
 pub use curve::DIMENSIONS_MAX;
 pub use index::{Interests, Key};
 pub use pattern::{Bounds, Pattern, Value};
-pub use point::{MEETINGS_MAX, NoRoom, PARTIES_MAX, Party, Point, Post, Said, Tell, Topic, digest};
+pub use point::{
+    MEETINGS_MAX, NoRoom, Other, PARTIES_MAX, Party, Point, Post, SHOWN_BYTES_MAX, Said, Tell, Topic, digest,
+};
 pub use posts::{Carry, EXPIRY, GRACE, Map, Posts};
 pub use profile::{Area, Interest, Profile};
 pub use reading::{At, ELEMENTS_MAX, Placed, ProfileError, WORD_BYTES_MAX, WrongElement, read};

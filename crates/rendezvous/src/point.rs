@@ -18,6 +18,7 @@ use crate::space::Space;
 use contract::{Mutant, RingId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 /// Who has put something at a point: one of those for whom a peer speaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,10 +69,16 @@ pub enum Post {
     Want(Interest),
 }
 
+/// What the other end of a meeting says, as it is written; a long one is cut off at [`SHOWN_BYTES_MAX`]. All that have a topic with somebody say the same.
+pub type Other = Arc<str>;
+
+/// So much of a profile or interest is told to the other end.
+pub const SHOWN_BYTES_MAX: usize = 512;
+
 /// What the ends of meetings are told.
 pub trait Tell {
-    /// From now on a party has something to do with a topic.
-    fn met(&mut self, party: Party, topic: Topic);
+    /// From now on a party has something to do with a topic, since there is somebody who says this.
+    fn met(&mut self, party: Party, topic: Topic, other: &Other);
     /// No longer.
     fn parted(&mut self, party: Party, topic: Topic);
 }
@@ -80,11 +87,11 @@ pub trait Tell {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
     /// It has to do with this topic as well.
-    Met(Topic),
+    Met(Topic, Other),
     /// It no longer has to do with it.
     Parted(Topic),
     /// It has to do with these, and no others.
-    All(BTreeSet<Topic>),
+    All(BTreeMap<Topic, Other>),
 }
 
 /// What the topics that a point has told of amount to.
@@ -93,8 +100,8 @@ pub fn digest(topics: impl Iterator<Item = Topic>) -> u128 {
 }
 
 impl Tell for Vec<(Party, Said)> {
-    fn met(&mut self, party: Party, topic: Topic) {
-        self.push((party, Said::Met(topic)));
+    fn met(&mut self, party: Party, topic: Topic, other: &Other) {
+        self.push((party, Said::Met(topic, Arc::clone(other))));
     }
 
     fn parted(&mut self, party: Party, topic: Topic) {
@@ -123,12 +130,23 @@ pub const MEETINGS_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 struct Entry {
     text: Box<str>,
+    /// As others are told of it.
+    shown: Other,
     until: Time,
     side: Side,
     /// Whom it meets.
     with: BTreeSet<Party>,
-    /// The topics of that, each with how many of them have it.
-    topics: BTreeMap<Topic, usize>,
+    /// The topics of that.
+    topics: BTreeMap<Topic, Shared>,
+}
+
+/// A topic of somebody.
+#[derive(Clone, Debug)]
+struct Shared {
+    /// How many of those that it meets have it.
+    count: usize,
+    /// What they say.
+    other: Other,
 }
 
 #[derive(Clone, Debug)]
@@ -198,7 +216,8 @@ impl Point {
         // What it said before goes at the end, so that who meets both hears of neither.
         let before = self.entries.remove(&party);
         let side = self.enter(party, post);
-        let entry = Entry { text: text.into(), until, side, with: BTreeSet::new(), topics: BTreeMap::new() };
+        let (text, shown) = (text.into(), shown(text));
+        let entry = Entry { text, shown, until, side, with: BTreeSet::new(), topics: BTreeMap::new() };
         self.entries.insert(party, entry);
         self.ends.insert((until, party));
         let mut met = Vec::new();
@@ -207,7 +226,7 @@ impl Point {
         }
         match before {
             Some(before) => self.leave(party, &before, &met, tell),
-            None => met.into_iter().for_each(|topic| tell.met(party, topic)),
+            None => met.iter().for_each(|(topic, other)| tell.met(party, *topic, other)),
         }
         Ok(())
     }
@@ -228,7 +247,7 @@ impl Point {
         if lacks {
             let others = told.split_off(begin).into_iter().filter(|(other, _)| *other != party);
             told.extend(others);
-            told.push((party, Said::All(self.known_of(party).collect())));
+            told.push((party, Said::All(self.meetings_of(party).collect())));
         }
         Ok(())
     }
@@ -260,7 +279,13 @@ impl Point {
 
     /// The topics that a party was told of, and nothing if it has put nothing here.
     pub fn known_of(&self, party: Party) -> impl Iterator<Item = Topic> {
-        self.entries.get(&party).into_iter().flat_map(|entry| entry.topics.keys().copied())
+        self.meetings_of(party).map(|(topic, _)| topic)
+    }
+
+    /// The same, with what the other end of each says.
+    pub fn meetings_of(&self, party: Party) -> impl Iterator<Item = (Topic, Other)> {
+        let topics = self.entries.get(&party).into_iter().flat_map(|entry| &entry.topics);
+        topics.map(|(topic, shared)| (*topic, Arc::clone(&shared.other)))
     }
 
     /// Whether it has put something here.
@@ -327,24 +352,23 @@ impl Point {
         }
     }
 
-    /// Enters a meeting and tells the other of its topic, if that is new to it. Returns the topic, if it is new to the one who came.
-    fn meet(&mut self, party: Party, other: Party, tell: &mut impl Tell) -> Option<Topic> {
-        let topic = self.topic_of(self.entries.get(&party)?, self.entries.get(&other)?);
+    /// Enters a meeting and tells the other of its topic, if that is new to it. Returns the topic, if it is new to the one who came, and what the other says.
+    fn meet(&mut self, party: Party, other: Party, tell: &mut impl Tell) -> Option<(Topic, Other)> {
+        let own = self.entries.get(&party)?;
+        let topic = self.topic_of(own, self.entries.get(&other)?);
+        let own_shown = Arc::clone(&own.shown);
         let theirs = self.entries.get_mut(&other)?;
         if theirs.with.len() >= MEETINGS_MAX && !theirs.with.contains(&party) {
             return None;
         }
         theirs.with.insert(party);
-        let count = theirs.topics.entry(topic).or_insert(0);
-        *count += 1;
-        if *count == 1 {
-            tell.met(other, topic);
+        if theirs.share(topic, &own_shown) {
+            tell.met(other, topic, &own_shown);
         }
+        let shown = Arc::clone(&theirs.shown);
         let own = self.entries.get_mut(&party)?;
         own.with.insert(other);
-        let count = own.topics.entry(topic).or_insert(0);
-        *count += 1;
-        (*count == 1).then_some(topic)
+        own.share(topic, &shown).then_some((topic, shown))
     }
 
     fn topic_of(&self, one: &Entry, other: &Entry) -> Topic {
@@ -355,16 +379,16 @@ impl Point {
     }
 
     /// What a party said before is over; what it says now has these topics.
-    fn leave(&mut self, party: Party, before: &Entry, met: &[Topic], tell: &mut impl Tell) {
+    fn leave(&mut self, party: Party, before: &Entry, met: &[(Topic, Other)], tell: &mut impl Tell) {
         self.forget(party, before);
         for other in before.with.iter().copied() {
             self.part(party, before, other, tell);
         }
-        let now: BTreeSet<Topic> = met.iter().copied().collect();
-        for topic in now.iter().filter(|topic| !before.topics.contains_key(topic)) {
-            tell.met(party, *topic);
+        let now: BTreeMap<Topic, &Other> = met.iter().map(|(topic, other)| (*topic, other)).collect();
+        for (topic, other) in now.iter().filter(|(topic, _)| !before.topics.contains_key(topic)) {
+            tell.met(party, *topic, other);
         }
-        for topic in before.topics.keys().filter(|topic| !now.contains(topic)) {
+        for topic in before.topics.keys().filter(|topic| !now.contains_key(topic)) {
             tell.parted(party, *topic);
         }
     }
@@ -401,14 +425,29 @@ impl Point {
         if !meets_again {
             theirs.with.remove(&party);
         }
-        if let Some(count) = theirs.topics.get_mut(&topic) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(shared) = theirs.topics.get_mut(&topic) {
+            shared.count -= 1;
+            if shared.count == 0 {
                 theirs.topics.remove(&topic);
                 tell.parted(other, topic);
             }
         }
     }
+}
+
+impl Entry {
+    /// Has to do with a topic once more. Returns whether it is new.
+    fn share(&mut self, topic: Topic, other: &Other) -> bool {
+        let shared =
+            self.topics.entry(topic).or_insert_with(|| Shared { count: 0, other: Arc::clone(other) });
+        shared.count += 1;
+        shared.count == 1
+    }
+}
+
+/// What is written, as others are told of it.
+fn shown(text: &str) -> Other {
+    text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or(text).into()
 }
 
 impl Side {

@@ -10,7 +10,7 @@
 //!
 //! What it leaves to others: which points are responsible ([`Map`]).
 
-use crate::point::{Post, Said, Topic, digest};
+use crate::point::{Other, Post, Said, Topic, digest};
 use contract::{Mutant, RingId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +33,8 @@ pub trait Carry {
     fn put(&mut self, point: RingId, number: u64, text: &str, post: &Post, digest: u128);
     /// To a point: it is over.
     fn take(&mut self, point: RingId, number: u64);
-    /// There is a topic for something: an offer is to be sent there, a wish is fulfilled there.
-    fn start(&mut self, number: u64, topic: Topic);
+    /// There is a topic for something, since somebody says this: an offer is to be sent there, a wish is fulfilled there.
+    fn start(&mut self, number: u64, topic: Topic, other: &Other);
     /// There is no longer.
     fn stop(&mut self, number: u64, topic: Topic);
 }
@@ -45,7 +45,7 @@ struct Posted {
     post: Post,
     again_at: Time,
     points: BTreeMap<RingId, Heard>,
-    topics: BTreeSet<Topic>,
+    topics: BTreeMap<Topic, Other>,
     /// As it stands among what is due.
     due_at: Time,
 }
@@ -53,7 +53,7 @@ struct Posted {
 /// What a point has told.
 #[derive(Clone, Debug, Default)]
 struct Heard {
-    topics: BTreeSet<Topic>,
+    topics: BTreeMap<Topic, Other>,
     /// Until when it is heeded, if it is no longer responsible.
     until: Option<Time>,
 }
@@ -84,7 +84,7 @@ impl Posts {
     ) {
         let (points, topics, due_at) = match self.posted.remove(&number) {
             Some(before) => (before.points, before.topics, before.due_at),
-            None => (BTreeMap::new(), BTreeSet::new(), now),
+            None => (BTreeMap::new(), BTreeMap::new(), now),
         };
         let posted = Posted { text: text.into(), post, again_at: now, points, topics, due_at };
         self.posted.insert(number, posted);
@@ -98,7 +98,7 @@ impl Posts {
         for point in posted.points.keys() {
             carry.take(*point, number);
         }
-        for topic in posted.topics {
+        for topic in posted.topics.into_keys() {
             carry.stop(number, topic);
         }
     }
@@ -109,8 +109,8 @@ impl Posts {
         // One that was asked before, and is given up: the point will notice by itself.
         let Some(heard) = posted.points.get_mut(&point) else { return };
         match said {
-            Said::Met(topic) => {
-                heard.topics.insert(topic);
+            Said::Met(topic, other) => {
+                heard.topics.insert(topic, other);
             }
             Said::Parted(topic) => {
                 heard.topics.remove(&topic);
@@ -135,7 +135,7 @@ impl Posts {
     pub fn handle_link(&mut self, point: RingId, carry: &mut impl Carry) {
         for (number, posted) in &self.posted {
             if let Some(heard) = posted.points.get(&point).filter(|heard| heard.until.is_none()) {
-                carry.put(point, *number, &posted.text, &posted.post, digest(heard.topics.iter().copied()));
+                carry.put(point, *number, &posted.text, &posted.post, heard.digest());
             }
         }
     }
@@ -173,7 +173,23 @@ impl Posts {
 
     /// The topics of something.
     pub fn topics_of(&self, number: u64) -> impl Iterator<Item = Topic> {
-        self.posted.get(&number).into_iter().flat_map(|posted| posted.topics.iter().copied())
+        self.meetings_of(number).map(|(topic, _)| topic)
+    }
+
+    /// The same, with what the other end of each says.
+    pub fn meetings_of(&self, number: u64) -> impl Iterator<Item = (Topic, Other)> {
+        let topics = self.posted.get(&number).into_iter().flat_map(|posted| &posted.topics);
+        topics.map(|(topic, other)| (*topic, other.clone()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.posted.is_empty()
     }
 
     fn put_again(&mut self, now: Time, number: u64, map: &impl Map, carry: &mut impl Carry) {
@@ -182,7 +198,7 @@ impl Posts {
         let points = map.points_of(&posted.post);
         for (point, heard) in &posted.points {
             if points.contains(point) {
-                carry.put(*point, number, &posted.text, &posted.post, digest(heard.topics.iter().copied()));
+                carry.put(*point, number, &posted.text, &posted.post, heard.digest());
             }
         }
         posted.move_to(now, number, &points, carry);
@@ -198,7 +214,7 @@ impl Posted {
                 self.points.entry(*point).or_insert_with(|| Heard { until: Some(now), ..Heard::default() });
             // It is new, or it may have forgotten.
             if heard.until.take().is_some() {
-                carry.put(*point, number, &self.text, &self.post, digest(heard.topics.iter().copied()));
+                carry.put(*point, number, &self.text, &self.post, heard.digest());
             }
         }
         let grace = if Mutant::LeaveAtOnce.is_on() { Span::ZERO } else { GRACE };
@@ -217,14 +233,20 @@ impl Posted {
 
     /// Tells which topics there are now that were not before, and the other way round.
     fn tell(&mut self, number: u64, carry: &mut impl Carry) {
-        let now: BTreeSet<Topic> =
-            self.points.values().flat_map(|heard| heard.topics.iter().copied()).collect();
-        for topic in now.difference(&self.topics) {
-            carry.start(number, *topic);
+        let all = self.points.values().flat_map(|heard| &heard.topics);
+        let now: BTreeMap<Topic, Other> = all.map(|(topic, other)| (*topic, other.clone())).collect();
+        for (topic, other) in now.iter().filter(|(topic, _)| !self.topics.contains_key(topic)) {
+            carry.start(number, *topic, other);
         }
-        for topic in self.topics.difference(&now) {
+        for topic in self.topics.keys().filter(|topic| !now.contains_key(topic)) {
             carry.stop(number, *topic);
         }
         self.topics = now;
+    }
+}
+
+impl Heard {
+    fn digest(&self) -> u128 {
+        digest(self.topics.keys().copied())
     }
 }

@@ -4,8 +4,8 @@ use contract::Location;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use overlay::{Frame, FrameError};
-use rendezvous::{MEETINGS_MAX, Said, Topic};
-use std::collections::BTreeSet;
+use rendezvous::{MEETINGS_MAX, Other, SHOWN_BYTES_MAX, Said, Topic};
+use std::collections::BTreeMap;
 
 /// One word.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,12 +79,12 @@ impl PeerWord {
             PeerWord::Said { number, said } => {
                 to.u8(3)?.u64(*number)?;
                 match said {
-                    Said::Met(topic) => to.u8(0)?.bytes(&topic.0.to_le_bytes())?,
+                    Said::Met(topic, other) => to.u8(0)?.bytes(&topic.0.to_le_bytes())?.str(other)?,
                     Said::Parted(topic) => to.u8(1)?.bytes(&topic.0.to_le_bytes())?,
                     Said::All(topics) => {
                         to.u8(2)?.array(topics.len() as u64)?;
-                        for topic in topics {
-                            to.bytes(&topic.0.to_le_bytes())?;
+                        for (topic, other) in topics {
+                            to.bytes(&topic.0.to_le_bytes())?.str(other)?;
                         }
                         &mut to
                     }
@@ -115,12 +115,16 @@ impl PeerWord {
 }
 
 fn text(from: &mut Decoder<'_>) -> Read<String> {
+    within(from, TEXT_BYTES_MAX).map(str::to_owned)
+}
+
+fn within<'a>(from: &mut Decoder<'a>, bytes_max: usize) -> Read<&'a str> {
     let text = from.str()?;
-    if text.len() > TEXT_BYTES_MAX {
-        Err(FrameError::TooMany("letters in a profile"))
-    } else {
-        Ok(text.to_owned())
-    }
+    if text.len() > bytes_max { Err(FrameError::TooMany("letters in a profile")) } else { Ok(text) }
+}
+
+fn meeting(from: &mut Decoder<'_>) -> Read<(Topic, Other)> {
+    Ok((Topic(bits(from)?), within(from, SHOWN_BYTES_MAX)?.into()))
 }
 
 fn location(from: &mut Decoder<'_>) -> Read<Option<Location>> {
@@ -139,12 +143,15 @@ fn bits(from: &mut Decoder<'_>) -> Read<u128> {
 
 fn said(from: &mut Decoder<'_>) -> Read<Said> {
     Ok(match from.u8()? {
-        0 => Said::Met(Topic(bits(from)?)),
+        0 => {
+            let (topic, other) = meeting(from)?;
+            Said::Met(topic, other)
+        }
         1 => Said::Parted(Topic(bits(from)?)),
         2 => {
             let count = from.array()?.and_then(|count| usize::try_from(count).ok());
             let count = count.filter(|count| *count <= MEETINGS_MAX).ok_or(FrameError::TooMany("topics"))?;
-            Said::All((0..count).map(|_| bits(from).map(Topic)).collect::<Read<BTreeSet<Topic>>>()?)
+            Said::All((0..count).map(|_| meeting(from)).collect::<Read<BTreeMap<Topic, Other>>>()?)
         }
         _ => return Err(FrameError::Unknown),
     })
@@ -156,7 +163,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn words() -> impl Strategy<Value = PeerWord> {
-        let topics = prop::collection::btree_set(any::<u128>().prop_map(Topic), 0..5);
+        let others = || "[a-z*=, ]{0,30}".prop_map(Other::from);
+        let topics = prop::collection::btree_map(any::<u128>().prop_map(Topic), others(), 0..5);
         let places = prop::option::of((-90.0..=90.0, -180.0..=180.0));
         let places = places.prop_map(|place| place.map(|(lat, long)| Location::new(lat, long).unwrap()));
         let puts = (any::<u64>(), any::<[bool; 2]>(), "[a-z*=, ]{0,30}", places, any::<u128>());
@@ -166,8 +174,9 @@ mod tests {
                 PeerWord::Put(Put { number, offers, region, text, location, digest })
             }),
             any::<u64>().prop_map(|number| PeerWord::Take { number }),
-            (any::<u64>(), any::<u128>(), any::<bool>()).prop_map(|(number, topic, met)| {
-                let said = if met { Said::Met(Topic(topic)) } else { Said::Parted(Topic(topic)) };
+            (any::<u64>(), any::<u128>(), prop::option::of(others())).prop_map(|(number, topic, met)| {
+                let topic = Topic(topic);
+                let said = met.map_or(Said::Parted(topic), |other| Said::Met(topic, other));
                 PeerWord::Said { number, said }
             }),
             (any::<u64>(), topics)

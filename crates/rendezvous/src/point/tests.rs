@@ -17,10 +17,11 @@ fn want(text: &str) -> Post {
 
 /// What each party has been told to have to do with.
 #[derive(Default)]
-struct Told(BTreeMap<Party, BTreeSet<Topic>>);
+struct Told(BTreeMap<Party, BTreeSet<Topic>>, BTreeMap<(Party, Topic), Other>);
 
 impl Tell for Told {
-    fn met(&mut self, party: Party, topic: Topic) {
+    fn met(&mut self, party: Party, topic: Topic, other: &Other) {
+        self.1.insert((party, topic), other.clone());
         assert!(self.0.entry(party).or_default().insert(topic), "{party:?} is told twice of {topic}");
     }
 
@@ -50,8 +51,23 @@ fn whoever_comes_first_both_are_told() {
         let topic = BTreeSet::from([Topic::of("drone, lidar", "drone, li*")]);
         assert_eq!(told.0, BTreeMap::from([(party(1), topic.clone()), (party(2), topic.clone())]));
         assert_eq!(point.known_of(party(1)).collect::<BTreeSet<Topic>>(), topic);
-        assert!(topic.first().unwrap().to_string().starts_with("rv/"));
+        let topic = *topic.first().unwrap();
+        assert!(topic.to_string().starts_with("rv/"));
+        for (one, other) in [(party(1), "drone, li*"), (party(2), "drone, lidar")] {
+            assert_eq!(*told.1[&(one, topic)], *other);
+            assert_eq!(point.meetings_of(one).map(|(_, other)| other).collect::<Vec<_>>(), [other.into()]);
+        }
     }
+}
+
+#[test]
+fn of_what_is_very_long_the_other_end_hears_the_beginning() {
+    let text = format!("drone, lidar, colour={}", "ä".repeat(400));
+    let (mut point, mut told) = (Point::new(&space()), Told::default());
+    point.put(party(1), &text, offer(&text), Time(100), &mut told).unwrap();
+    point.put(party(2), "drone, *", want("drone, *"), Time(100), &mut told).unwrap();
+    let (_, heard) = point.meetings_of(party(2)).next().unwrap();
+    assert!(text.starts_with(&*heard) && (SHOWN_BYTES_MAX - 1..=SHOWN_BYTES_MAX).contains(&heard.len()));
 }
 
 #[test]

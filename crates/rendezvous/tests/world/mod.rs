@@ -5,7 +5,7 @@
 
 use contract::{RingId, Span, Time};
 use rendezvous::{
-    Carry, EXPIRY, GRACE, Interest, Kind, Map, Party, Point, Post, Posts, Profile, Resolution, Said,
+    Carry, EXPIRY, GRACE, Interest, Kind, Map, Other, Party, Point, Post, Posts, Profile, Resolution, Said,
 };
 use rendezvous::{Space, Topic};
 use simulation::{Agenda, Latency};
@@ -88,7 +88,7 @@ impl Carry for Did {
         self.sent.push((point, Frame::Take { number }));
     }
 
-    fn start(&mut self, _number: u64, _topic: Topic) {}
+    fn start(&mut self, _number: u64, _topic: Topic, _other: &Other) {}
 
     fn stop(&mut self, number: u64, topic: Topic) {
         self.stopped.push((number, topic));
