@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+
+mod greeting;
+mod links;
+mod peer;
+mod programs;
+mod report;
+
+pub use peer::{Journal, Settings, run};
+pub use report::{MemberReport, PeerReport, RegionReport};

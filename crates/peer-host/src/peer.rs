@@ -1,0 +1,245 @@
+//! A peer, on sockets and a clock.
+
+use crate::greeting::{greeting, ring_of, terms_of};
+use crate::links::{self, Heard, Links};
+use crate::programs::{self, Asked, Stands, lines};
+use crate::report::PeerReport;
+use contract::{Location, Time};
+use engine::{Peer, PeerEffects, PeerWord};
+use overlay::{Member, News, PeerId};
+use rendezvous::{Other, Space, Topic};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
+/// What a peer is told to be.
+pub struct Settings {
+    /// Its name, which no other one has.
+    pub name: String,
+    /// Where others reach it: host and port.
+    pub address: String,
+    /// Where it listens for them.
+    pub peers: std::net::TcpListener,
+    /// Where it listens for programs.
+    pub programs: Option<std::net::TcpListener>,
+    /// Where it is.
+    pub location: Location,
+    /// What is said of things.
+    pub space: Space,
+    /// How peers find together.
+    pub overlay: overlay::Settings,
+}
+
+/// Where it says what people want to know.
+pub trait Journal: Send + Sync {
+    /// Something has happened.
+    fn note(&self, text: &str);
+    /// Something is not as it should be.
+    fn warn(&self, text: &str);
+}
+
+/// Words that wait to be heard.
+const HEARD_MAX: usize = 1_024;
+/// How long a peer that ends may take to say so.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
+
+/// Runs a peer until it is told to stop, or whoever could tell it is gone.
+///
+/// # Errors
+///
+/// The system gives no sockets or no thread.
+pub fn run(settings: Settings, journal: &dyn Journal, stop: oneshot::Receiver<()>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(settings, journal, stop))
+}
+
+async fn serve(
+    mut settings: Settings,
+    journal: &dyn Journal,
+    mut stop: oneshot::Receiver<()>,
+) -> io::Result<()> {
+    let clock = Clock::new();
+    settings.overlay.contacts = links::without(&settings.address, &settings.overlay.contacts);
+    let terms: Arc<str> = terms_of(&settings.space, &settings.overlay).into();
+    let id = PeerId { ring: ring_of(&settings.name), life: clock.now().0 };
+    let Settings { name, address, location, space, overlay, .. } = settings;
+    let extent = overlay.extent;
+    let own = Member { id, name, address, location };
+    let (told, mut heard) = mpsc::channel(HEARD_MAX);
+    let (asks, mut asked) = mpsc::channel(HEARD_MAX);
+    let links = Links::new(greeting(&own, &terms), told.clone());
+    tokio::spawn(links::attend(listener(settings.peers)?, terms, told));
+    if let Some(door) = settings.programs {
+        tokio::spawn(programs::attend(listener(door)?, asks.clone()));
+    }
+    let mut peer = Peer::new(overlay, &space, own, clock.now());
+    let mut out = Outside { links, journal, programs: BTreeMap::new(), slow: Vec::new() };
+    let mut numbers = 0;
+    loop {
+        let now = clock.now();
+        if peer.next_deadline() <= now {
+            peer.handle_timeout(now, &mut out);
+        }
+        out.settle(&mut peer, now);
+        let due = clock.instant(peer.next_deadline());
+        tokio::select! {
+            _ = &mut stop => break,
+            () = tokio::time::sleep_until(due.into()) => {}
+            Some(heard) = heard.recv() => out.hear(&mut peer, clock.now(), heard),
+            Some(asked) = asked.recv() => match asked {
+                Asked::Report { answer } => _ = answer.send(PeerReport::of(&peer, &extent)),
+                Asked::Over { number } => {
+                    out.programs.remove(&number);
+                    peer.withdraw(clock.now(), number, &mut out);
+                }
+                Asked::Put { offers, text, answer } => {
+                    numbers += 1;
+                    let (line, lines) = lines();
+                    out.programs.insert(numbers, line);
+                    let now = clock.now();
+                    let put = if offers {
+                        peer.offer(now, numbers, &text, &mut out)
+                    } else {
+                        peer.want(now, numbers, &text, &mut out)
+                    };
+                    if put.is_err() {
+                        out.programs.remove(&numbers);
+                    }
+                    let stands = put.map(|()| Stands { number: numbers, lines });
+                    if answer.send(stands).is_err() {
+                        // Whoever asked has gone meanwhile.
+                        out.programs.remove(&numbers);
+                        peer.withdraw(now, numbers, &mut out);
+                    }
+                }
+            },
+        }
+    }
+    peer.handle_leave(clock.now(), &mut out);
+    out.links.finish(ENDS_WITHIN).await;
+    Ok(())
+}
+
+fn listener(door: std::net::TcpListener) -> io::Result<TcpListener> {
+    door.set_nonblocking(true)?;
+    TcpListener::from_std(door)
+}
+
+/// Time since the Unix epoch as it was when the peer began, and as has passed since: nobody sets it.
+struct Clock {
+    began: Instant,
+    at: Time,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Clock { began: Instant::now(), at: Time(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)) }
+    }
+
+    fn now(&self) -> Time {
+        let passed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Time(self.at.0.saturating_add(passed))
+    }
+
+    /// A day from now for what is later.
+    fn instant(&self, at: Time) -> Instant {
+        let after = Duration::from_nanos(at.0.saturating_sub(self.at.0));
+        let most = self.began.elapsed() + Duration::from_secs(86_400);
+        self.began + after.min(most)
+    }
+}
+
+/// What a program is told.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase", tag = "event")]
+enum Line<'a> {
+    /// There is a topic, since somebody says this.
+    Start { topic: String, other: &'a str },
+    /// There is no longer.
+    Stop { topic: String },
+}
+
+struct Outside<'a> {
+    links: Links,
+    journal: &'a dyn Journal,
+    /// Programs that have put something.
+    programs: BTreeMap<u64, mpsc::Sender<String>>,
+    /// Those that do not read.
+    slow: Vec<u64>,
+}
+
+impl Outside<'_> {
+    fn hear(&mut self, peer: &mut Peer, now: Time, heard: Heard) {
+        match heard {
+            Heard::Word(from, word) => peer.handle_word(now, &from, word, self),
+            Heard::TurnedAway(why) => self.journal.warn(&why),
+            Heard::Gone(id) => peer.handle_lost(now, id, self),
+            Heard::Reached(which) => {
+                if let Some(id) = self.links.reached(&which) {
+                    peer.handle_link(now, id, self);
+                }
+            }
+            Heard::Failed(which) => self.links.failed(&which),
+            Heard::Closed(which) => self.links.closed(&which),
+        }
+    }
+
+    /// Tells the peer whom it has lost, and lets programs go that do not read.
+    fn settle(&mut self, peer: &mut Peer, now: Time) {
+        while let Some(lost) = self.links.lost.pop() {
+            peer.handle_lost(now, lost, self);
+        }
+        while let Some(number) = self.slow.pop() {
+            // Its answer ends.
+            self.programs.remove(&number);
+            peer.withdraw(now, number, self);
+        }
+    }
+
+    fn line(&mut self, number: u64, line: &Line<'_>) {
+        let Some(program) = self.programs.get(&number) else { return };
+        let mut text = serde_json::to_string(line).unwrap_or_default();
+        text.push('\n');
+        if program.try_send(text).is_err() {
+            self.slow.push(number);
+        }
+    }
+}
+
+impl PeerEffects for Outside<'_> {
+    fn send(&mut self, to: &Member, word: &PeerWord) {
+        self.links.say(&to.address, Some(to.id), word);
+    }
+
+    fn send_to_address(&mut self, address: &str, word: &PeerWord) {
+        self.links.say(address, None, word);
+    }
+
+    fn start(&mut self, number: u64, topic: Topic, other: &Other) {
+        self.line(number, &Line::Start { topic: topic.to_string(), other });
+    }
+
+    fn stop(&mut self, number: u64, topic: Topic) {
+        self.line(number, &Line::Stop { topic: topic.to_string() });
+    }
+
+    fn tell(&mut self, news: &News) {
+        match news {
+            News::Founded => self.journal.note("nobody answered: this peer begins a tree of regions"),
+            News::Master => self.journal.note("it masters its region"),
+            News::NoMaster => self.journal.note("another peer masters the region"),
+            News::Replaced => self.journal.warn(
+                "another peer of this name has begun later, and this one takes no part any more: give each its own name",
+            ),
+            News::Full => self.journal.warn(
+                "its region has as many peers as it can, and takes no more; it is tried again",
+            ),
+            _ => {}
+        }
+    }
+}

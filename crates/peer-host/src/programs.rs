@@ -1,0 +1,164 @@
+//! Programs that offer and want things, over HTTP: what they ask, and how they are answered.
+//!
+//! What is offered or wanted lives as long as its request. The answer is a line of JSON for each topic that begins or ends, and an empty one now
+//! and then, by which a program that has gone is noticed.
+
+use crate::report::PeerReport;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use engine::{PutError, TEXT_BYTES_MAX};
+use futures_util::Stream;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Interval, interval};
+
+/// Requests that are under way at once: those of programs that offer or want something stay.
+const REQUESTS_MAX: usize = 1_024;
+/// Lines that wait for a program; one that takes no more is let go.
+const LINES_MAX: usize = 1_024;
+const HEAD_TIME: Duration = Duration::from_secs(5);
+/// How often an empty line is sent.
+const EMPTY_EVERY: Duration = Duration::from_secs(5);
+const LINES: &str = "application/x-ndjson";
+const DOOR_RESTS: Duration = Duration::from_millis(100);
+
+/// Something that a program has put.
+pub(crate) struct Stands {
+    pub(crate) number: u64,
+    pub(crate) lines: mpsc::Receiver<String>,
+}
+
+/// What is asked of the peer.
+pub(crate) enum Asked {
+    /// Something is offered, or wanted.
+    Put { offers: bool, text: String, answer: oneshot::Sender<Result<Stands, PutError>> },
+    /// It is over.
+    Over { number: u64 },
+    /// How is it?
+    Report { answer: oneshot::Sender<PeerReport> },
+}
+
+/// Lines for a program.
+pub(crate) fn lines() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
+    mpsc::channel(LINES_MAX)
+}
+
+type Peer = mpsc::Sender<Asked>;
+
+/// Answers programs, as long as the runtime lives.
+pub(crate) async fn attend(door: TcpListener, peer: Peer) {
+    let router = Router::new()
+        .route("/api/v1/offer", post(offer))
+        .route("/api/v1/want", post(want))
+        .route("/api/v1/peer", get(report))
+        .fallback(unknown)
+        .with_state(peer);
+    let places = Arc::new(Semaphore::new(REQUESTS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok((stream, _)) = door.accept().await else {
+            tokio::time::sleep(DOOR_RESTS).await;
+            continue;
+        };
+        _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            // What went wrong with one request concerns whoever made it.
+            _ = http1::Builder::new()
+                .keep_alive(false)
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME)
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+            drop(place);
+        });
+    }
+}
+
+async fn offer(State(peer): State<Peer>, text: Bytes) -> Response {
+    put(peer, true, &text).await
+}
+
+async fn want(State(peer): State<Peer>, text: Bytes) -> Response {
+    put(peer, false, &text).await
+}
+
+async fn put(peer: Peer, offers: bool, text: &[u8]) -> Response {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return refusal(StatusCode::BAD_REQUEST, "this is no UTF-8");
+    };
+    if text.len() > TEXT_BYTES_MAX {
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, &PutError::TooLong(text.len()).to_string());
+    }
+    let (answer, answered) = oneshot::channel();
+    let asked = peer.send(Asked::Put { offers, text: text.trim().to_owned(), answer }).await;
+    match (asked, answered.await) {
+        (Ok(()), Ok(Ok(stands))) => {
+            let lines = Lines { stands, peer, empty: interval(EMPTY_EVERY) };
+            ([(header::CONTENT_TYPE, LINES)], Body::from_stream(lines)).into_response()
+        }
+        (Ok(()), Ok(Err(why))) => refusal(StatusCode::BAD_REQUEST, &why.to_string()),
+        _ => refusal(StatusCode::SERVICE_UNAVAILABLE, "the peer ends"),
+    }
+}
+
+async fn report(State(peer): State<Peer>) -> Response {
+    let (answer, answered) = oneshot::channel();
+    let asked = peer.send(Asked::Report { answer }).await;
+    match (asked, answered.await) {
+        (Ok(()), Ok(report)) => match serde_json::to_string_pretty(&report) {
+            Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
+            Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        },
+        _ => refusal(StatusCode::SERVICE_UNAVAILABLE, "the peer ends"),
+    }
+}
+
+async fn unknown() -> Response {
+    refusal(
+        StatusCode::NOT_FOUND,
+        "there is /api/v1/peer, and POST of a profile to /api/v1/offer, of an interest to /api/v1/want",
+    )
+}
+
+fn refusal(code: StatusCode, why: &str) -> Response {
+    (code, format!("{why}\n")).into_response()
+}
+
+/// The lines of an answer. When it ends, what was put is over.
+struct Lines {
+    stands: Stands,
+    peer: Peer,
+    empty: Interval,
+}
+
+impl Stream for Lines {
+    type Item = Result<String, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Poll::Ready(line) = self.stands.lines.poll_recv(context) {
+            return Poll::Ready(line.map(Ok));
+        }
+        self.empty.poll_tick(context).map(|_| Some(Ok("\n".to_owned())))
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let (peer, number) = (self.peer.clone(), self.stands.number);
+        // Nobody is to be told when the peer ends.
+        tokio::spawn(async move { _ = peer.send(Asked::Over { number }).await });
+    }
+}

@@ -1,0 +1,254 @@
+//! Peers on sockets of this host: programs meet over HTTP, whichever peer they ask, and also when peers end.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+use contract::{Location, Span};
+use overlay::Extent;
+use peer_host::{Journal, PeerReport, Settings};
+use rendezvous::{Kind, Space};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Nothing here takes longer on any host.
+const LONG: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Said(Mutex<Vec<String>>);
+
+impl Journal for Said {
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+
+    fn warn(&self, text: &str) {
+        self.note(text);
+    }
+}
+
+struct Running {
+    name: String,
+    address: String,
+    programs: SocketAddr,
+    said: Arc<Said>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn door() -> (TcpListener, SocketAddr) {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = door.local_addr().unwrap();
+    (door, address)
+}
+
+impl Running {
+    /// A peer that asks these contacts.
+    fn start(name: &str, at: (f64, f64), contacts: &[String], least: usize) -> Running {
+        let ((peers, address), (programs, at_programs)) = (door(), door());
+        let corner = |lat, long| Location::new(lat, long).unwrap();
+        let extent = Extent::new(corner(0.0, 0.0), corner(100.0 / 2.0, 100.0)).unwrap();
+        let overlay = overlay::Settings {
+            least,
+            alive_every: Span::millis(200),
+            discovery: Span::millis(500),
+            grace: Span::secs(1),
+            ..overlay::Settings::new(extent, contacts.to_vec())
+        };
+        let space = Space::new(&[("kind", Kind::Words), ("sensor", Kind::Words)], false).unwrap();
+        let settings = Settings {
+            name: name.to_owned(),
+            address: address.to_string(),
+            peers,
+            programs: Some(programs),
+            location: corner(at.0, at.1),
+            space,
+            overlay,
+        };
+        let (stop, stopped) = oneshot::channel();
+        let said = Arc::new(Said::default());
+        let journal = Arc::clone(&said);
+        let thread = std::thread::spawn(move || peer_host::run(settings, &*journal, stopped).unwrap());
+        let (name, address) = (name.to_owned(), address.to_string());
+        Running { name, address, programs: at_programs, said, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn report(&self) -> PeerReport {
+        let body = request(self.programs, "GET", "/api/v1/peer", "");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+fn ask(at: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let length = body.len();
+    // By 1.0 the answer has no parts.
+    write!(stream, "{method} {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    stream
+}
+
+fn request(at: SocketAddr, method: &str, path: &str, body: &str) -> String {
+    let mut answer = String::new();
+    ask(at, method, path, body).read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// A program that has put something, and hears of it.
+struct Program(BufReader<TcpStream>);
+
+impl Program {
+    fn put(at: &Running, path: &str, text: &str) -> Program {
+        let mut lines = BufReader::new(ask(at.programs, "POST", path, text));
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "the head of the answer ended");
+        }
+        Program(lines)
+    }
+
+    fn offers(at: &Running, text: &str) -> Program {
+        Program::put(at, "/api/v1/offer", text)
+    }
+
+    fn wants(at: &Running, text: &str) -> Program {
+        Program::put(at, "/api/v1/want", text)
+    }
+
+    /// The next event: what it is, of which topic, and what the other end says.
+    fn next(&mut self) -> (String, String, String) {
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the answer ended");
+            if line.trim().is_empty() {
+                continue;
+            }
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            return (text("event"), text("topic"), text("other"));
+        }
+    }
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is() {
+        assert!(since.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Peers that are all in one region.
+fn together(count: usize) -> Vec<Running> {
+    let mut peers = vec![Running::start("p0", (10.0, 10.0), &[], 3)];
+    let contact = [peers[0].address.clone()];
+    peers.extend((1..count).map(|number| Running::start(&format!("p{number}"), (10.0, 10.0), &contact, 3)));
+    until("all are in one region", || peers.iter().all(|peer| peer.report().members.len() == count));
+    peers
+}
+
+#[test]
+fn programs_meet_whichever_peer_they_ask_and_hear_when_the_other_goes() {
+    let peers = together(5);
+    let mut consumer = Program::wants(&peers[1], "drone, li*");
+    let mut producer = Program::offers(&peers[4], "drone, lidar");
+    let (event, topic, other) = producer.next();
+    assert_eq!((&*event, &*other), ("start", "drone, li*"));
+    assert!(topic.starts_with("rv/"));
+    assert_eq!(consumer.next(), ("start".to_owned(), topic.clone(), "drone, lidar".to_owned()));
+    // What nobody wants is told to nobody.
+    let _quiet = Program::offers(&peers[2], "drone, thermal");
+    drop(consumer);
+    assert_eq!(producer.next(), ("stop".to_owned(), topic.clone(), String::new()));
+    let mut second = Program::wants(&peers[3], "drone, li*");
+    assert_eq!(second.next(), ("start".to_owned(), topic.clone(), "drone, lidar".to_owned()));
+    drop(producer);
+    assert_eq!(second.next(), ("stop".to_owned(), topic, String::new()));
+    let report = peers[0].report();
+    assert_eq!(report.regions.len(), 1);
+    assert_eq!(peers.iter().filter(|peer| peer.report().role == "master").count(), 1);
+}
+
+/// Whichever peer ends, also the master, those who are left find together, and what is put at them meets.
+#[test]
+fn what_is_put_meets_although_peers_end_one_after_the_other() {
+    let mut peers = together(5);
+    let mut consumer = Program::wants(&peers[4], "drone, *");
+    for round in 0..3 {
+        let mut gone = peers.remove(0);
+        gone.stop();
+        until("it is out of all tables", || {
+            let lacks = |peer: &Running| peer.report().members.iter().all(|member| member.name != gone.name);
+            peers.iter().all(lacks) && peers.iter().any(|peer| peer.report().role == "master")
+        });
+        let text = format!("drone, lidar{round}");
+        let mut producer = Program::offers(&peers[0], &text);
+        let (event, topic, other) = producer.next();
+        assert_eq!((&*event, &*other), ("start", "drone, *"));
+        assert_eq!(consumer.next(), ("start".to_owned(), topic.clone(), text));
+        drop(producer);
+        assert_eq!(consumer.next(), ("stop".to_owned(), topic, String::new()));
+    }
+}
+
+/// Regions are split where many peers are far apart; who wants something says where it looks.
+#[test]
+fn who_looks_in_another_region_finds_what_is_there() {
+    let places = [(10.0, 10.0), (10.0, 90.0), (40.0, 10.0), (40.0, 90.0)];
+    let mut peers: Vec<Running> = Vec::new();
+    for (number, at) in places.iter().cycle().take(8).enumerate() {
+        let contact: Vec<String> =
+            peers.first().map(|peer: &Running| peer.address.clone()).into_iter().collect();
+        peers.push(Running::start(&format!("q{number}"), *at, &contact, 2));
+    }
+    until("there are four regions", || {
+        peers.iter().all(|peer| {
+            let report = peer.report();
+            report.regions.len() == 4 && report.members.len() == 2
+        })
+    });
+    let mut consumer = Program::wants(&peers[0], "drone, lidar, lat=30..50, long=80..100");
+    let mut nowhere = Program::offers(&peers[1], "drone, lidar");
+    let mut there = Program::offers(&peers[3], "drone, lidar");
+    assert_eq!(there.next().0, "start");
+    let (event, topic, other) = consumer.next();
+    assert_eq!((&*event, &*other), ("start", "drone, lidar"));
+    drop(there);
+    assert_eq!(consumer.next(), ("stop".to_owned(), topic, String::new()));
+    // The one that is elsewhere has heard nothing.
+    nowhere.0.get_mut().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut line = String::new();
+    while let Ok(1..) = nowhere.0.read_line(&mut line) {}
+    assert_eq!(line.trim(), "");
+}
+
+#[test]
+fn what_is_no_profile_is_refused_and_who_is_no_peer_is_turned_away() {
+    let peer = Running::start("p0", (10.0, 10.0), &[], 3);
+    let refused = request(peer.programs, "POST", "/api/v1/offer", "drone, lat=");
+    assert!(!refused.is_empty() && !refused.contains("event"), "{refused}");
+    assert!(request(peer.programs, "GET", "/", "").contains("/api/v1/want"));
+    let mut stranger = TcpStream::connect(&peer.address).unwrap();
+    stranger.write_all(b"\x05\x00\x00\x00hello").unwrap();
+    let mut nothing = [0; 1];
+    assert_eq!(stranger.read(&mut nothing).unwrap_or(0), 0);
+    until("it is said", || peer.said.0.lock().unwrap().iter().any(|said| said.contains("is no peer")));
+    assert_eq!(peer.report().posts, 0);
+}
