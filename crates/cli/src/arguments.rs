@@ -3,6 +3,7 @@
 pub mod dds;
 pub mod kv;
 pub mod operator;
+pub mod peer;
 pub mod sim;
 pub mod user;
 
@@ -301,6 +302,18 @@ pub enum Command {
         #[command(subcommand)]
         command: kv::KvCommand,
     },
+    /// A peer: where programs offer and want things by what they are and where.
+    #[command(after_help = peer::EXAMPLES)]
+    Peer {
+        #[command(subcommand)]
+        command: peer::PeerCommand,
+    },
+    /// What there is now that is as said: asks a peer, and ends.
+    Find(peer::FindArguments),
+    /// Want something, by what it is and where, and hear when it is there and when it goes, until Ctrl-C.
+    Interest(peer::PostArguments),
+    /// Offer something, and hear when somebody wants it and when nobody does, until Ctrl-C.
+    Announce(peer::PostArguments),
     /// Domains of DDS, bridged by brokers and between sites.
     Dds {
         #[command(subcommand)]

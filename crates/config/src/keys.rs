@@ -6,7 +6,7 @@ use crate::site::ProxyAddress;
 use crate::typed::*;
 use crate::value::VoteName;
 use broker::{Policy, Severity};
-use contract::{Every, LinkClass, Loss, Span, TopicFilter};
+use contract::{Every, LinkClass, Location, Loss, Span, TopicFilter};
 use host::Place;
 use host::tls::{ClientCertificates, TlsVersion};
 use kv::{Mode, ResolveRule};
@@ -220,6 +220,17 @@ keys! {
         ROUTER_POLICY: federation::Policy = key("router.policy", choice(&["least-topics", "least-traffic", "least-connections", "least-processor", "hash"], giving), "\"least-topics\"", "To which router a topic is given: the one with the fewest topics, from which the fewest bytes leave, with links to the fewest sites, with the least processor time, or by its name. That of the router counts that has been there for longest.");
         ROUTER_TOPICS: Vec<TopicFilter> = key("router.topics", filters(), "[]", "Topics that go by this router before all others, while no others do: say, those that are to take the direct path to the site where it stands. Where it is away or full, they go by another one; and others go by it where there is no other. Empty: it is there for any.");
         ROUTER_TOPICS_MAX: usize = key("router.topics_max", integer(1, 1_000_000), "1000000", "Topics that this router is given at most.");
+        SPACE_DIMENSIONS: Vec<String> = key("space.dimensions", dimensions(), "[\"kind\", \"sensor\"]", "What is said of things that peers offer and want: one to six names, in the order in which values without a name are taken. A range makes a dimension one of numbers.");
+        SPACE_CLOSED: bool = key("space.closed", switch(), "false", "Whether profiles have no other attributes than these.");
+        OVERLAY_SOUTH_WEST: Option<Location> = key("overlay.south_west", location(), "\"-90, -180\"", "The corner in the south-west of the area that peers cover. It is quartered where many of them are; what lies outside counts with the border.");
+        OVERLAY_NORTH_EAST: Option<Location> = key("overlay.north_east", location(), "\"90, 180\"", "The corner in the north-east.");
+        OVERLAY_LEAST: usize = key("overlay.least", integer(1, 16), "3", "How many peers a region has at least: one that has fewer for long joins a neighbour.");
+        OVERLAY_CAPACITY: usize = key("overlay.capacity", integer(1, 1_024), "4", "How many peers a region may have before it is split, where each of its quarters would have overlay.least.");
+        OVERLAY_ALIVE: Span = key("overlay.alive", duration_within(Span::millis(50), Span::secs(60)), "\"1500ms\"", "How often a peer and the master of its region tell each other that they live. Who is silent for three times as long is taken for dead.");
+        OVERLAY_CONTACTS: Vec<Place> = key("overlay.contacts", places(), "[]", "Further peers that are asked where others are, besides those of [peers.*].");
+        PEERS_ADDRESS: Option<Place> = key("peers.*.address", address(), "", "Where this peer listens for others, and they reach it.");
+        PEERS_HTTP: Option<Place> = key("peers.*.http", address_or_none(), "\"none\"", "Where programs of its host offer and want things over HTTP, and it shows how it is. See peers.md.");
+        PEERS_LOCATION: Option<Location> = key("peers.*.location", location(), "\"0, 0\"", "Where it is.");
         CLIENT_USER: Option<String> = key("client.user", user(), "\"\"", "Who the commands are that connect to brokers (pub, sub, status and so on); --user wins. Empty: nobody, which brokers with users call `anonymous`.");
         CLIENT_PASSWORD_FILE: Option<PathBuf> = key("client.password_file", path(), "\"\"", "A file with that user's password in its first line. The environment variable VERGE_PASSWORD wins over it, and --password-file over both.");
     }

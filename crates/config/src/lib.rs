@@ -9,6 +9,7 @@ mod kv;
 pub mod layers;
 mod listeners;
 mod pages;
+mod peers;
 mod problems;
 mod processing;
 pub mod schema;
@@ -37,6 +38,7 @@ use layers::{Given, Layers, Table};
 pub use layers::{main_file, read_text, unknown_problem};
 pub use listeners::{Entrance, Listeners};
 pub use pages::{default_text, reference};
+pub use peers::{PeerConfig, PeersConfig};
 pub use problems::{File, Problem, Problems, Source, Subject};
 use schema::{KEYS, Repeated};
 pub use security::{ClientConfig, SecurityConfig};
@@ -202,6 +204,8 @@ pub struct Config {
     pub kv: Option<KvConfig>,
     /// Who may do what.
     pub security: SecurityConfig,
+    /// Peers, if any are configured.
+    pub peers: Option<PeersConfig>,
     /// What commands use as clients.
     pub client: ClientConfig,
     /// What joins the site to others, if anything does.
@@ -362,7 +366,8 @@ impl Understanding {
             names.dedup();
             names
         };
-        let named = ["brokers", "link", "kv.nodes", "routers"].map(|section| (section, names(section)));
+        let named =
+            ["brokers", "link", "kv.nodes", "routers", "peers"].map(|section| (section, names(section)));
         for key in KEYS {
             let Some((section, name)) = key.path.split_once(".*.") else {
                 self.defaults(&[(key.path, key.default)]);
@@ -470,6 +475,7 @@ impl Understanding {
             processing: self.processing(&topics, factory),
             kv: self.kv(),
             security: self.security(),
+            peers: self.peers(),
             client: self.client(),
             site: self.site(),
             router: self.router(),

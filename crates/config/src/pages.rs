@@ -31,6 +31,7 @@ fn names(section: &str) -> &'static [&'static str] {
         "kv.nodes.*" => &["a", "b", "c", "d"],
         "link.*" => &["radio"],
         "routers.*" => &["r1"],
+        "peers.*" => &["p1"],
         _ => &["a"],
     }
 }
@@ -49,6 +50,7 @@ fn default_section(head: &str, shown: &str) -> String {
                 "site.name" => "\"north\"",
                 "site.journal" => "\"/var/lib/verge/journal\"",
                 "routers.*.address" => "\"192.0.2.1:7571\"",
+                "peers.*.address" => "\"127.0.0.1:7610\"",
                 "kv.nodes.*.address" => "\"127.0.0.1:760*\"",
                 "kv.nodes.*.http" => "\"127.0.0.1:759*\"",
                 _ => key.default,

@@ -58,6 +58,10 @@ pub enum Kind {
     Name,
     /// A list of names and topics.
     Names,
+    /// A place on the earth.
+    Location,
+    /// What is said of things.
+    Dimensions,
     /// What payloads are.
     Payload,
     /// Which events an input keeps.
@@ -131,6 +135,8 @@ impl Kind {
             Kind::Folder => "folder, or \"\"".to_owned(),
             Kind::Name => "name without `/`".to_owned(),
             Kind::Names => "list of operators' names and of topics".to_owned(),
+            Kind::Location => "latitude and longitude, such as \"40.06, -74.41\"".to_owned(),
+            Kind::Dimensions => "list of names, with a range for numbers, such as [\"kind\", \"battery: 0..100\"]".to_owned(),
             Kind::Payload => {
                 "payload type: \"bytes\", \"i16\", \"i32\", \"f32\", \"f64\", \"text\", \"json:path\" or \"cbor:path\""
                     .to_owned()

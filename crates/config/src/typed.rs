@@ -5,7 +5,7 @@ use crate::schema::Kind;
 use crate::site::ProxyAddress;
 use crate::value::{Raw, Value, VoteName, understand};
 use broker::{Policy, Severity};
-use contract::{Every, LinkClass, Loss, Span, TopicFilter};
+use contract::{Every, LinkClass, Location, Loss, Span, TopicFilter};
 use host::Place;
 use host::tls::{ClientCertificates, TlsVersion};
 use kv::{Mode, ResolveRule};
@@ -314,6 +314,17 @@ pub(crate) const fn link() -> Takes<Option<LinkClass>> {
         Value::Link(link) => Some(Some(*link)),
         _ => None,
     })
+}
+
+pub(crate) const fn location() -> Takes<Option<Location>> {
+    takes(Kind::Location, |value| match value {
+        Value::Location(location) => Some(Some(*location)),
+        _ => None,
+    })
+}
+
+pub(crate) const fn dimensions() -> Takes<Vec<String>> {
+    takes(Kind::Dimensions, words)
 }
 
 pub(crate) const fn names() -> Takes<Vec<String>> {

@@ -3,7 +3,7 @@
 use super::bandwidth::Bandwidth;
 use super::schema::Kind;
 use super::site::ProxyAddress;
-use contract::{LinkClass, Loss, Span, TopicFilter};
+use contract::{LinkClass, Location, Loss, Span, TopicFilter};
 use host::Place;
 use processing::{Keep, PayloadType, RelativeSet};
 use std::collections::BTreeMap;
@@ -113,6 +113,8 @@ pub enum Value {
     Vote(VoteName),
     /// Hosts and ports.
     Addresses(Vec<Place>),
+    /// A place on the earth.
+    Location(Location),
     /// What the program finds out itself.
     Auto,
     /// `none`.
@@ -251,11 +253,22 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Name | Kind::Names | Kind::Payload | Kind::Keep | Kind::Level | Kind::Sets, raw) => {
             understand_processing(kind, raw).unwrap_or_else(|| Err(expected()))
         }
+        (Kind::Location, Raw::Text(text)) => {
+            understand_location(text).map_or_else(|| Err(expected()), |found| found.map(Value::Location))
+        }
+        (Kind::Dimensions, raw) => words(raw).map(Value::Words).ok_or_else(expected),
         (Kind::Nodes | Kind::StoreKeys | Kind::Vote, raw) => {
             understand_kv(kind, raw).unwrap_or_else(|| Err(expected()))
         }
         _ => Err(expected()),
     }
+}
+
+/// Latitude and longitude; `None` for something else.
+fn understand_location(text: &str) -> Option<Result<Location, String>> {
+    let (lat, long) = text.split_once(',')?;
+    let (lat, long) = (lat.trim().parse().ok()?, long.trim().parse().ok()?);
+    Some(Location::new(lat, long).map_err(|error| error.to_string()))
 }
 
 /// Topic filters; `None` for something else.

@@ -7,6 +7,7 @@ mod facts;
 pub mod kv;
 mod log;
 pub mod measure;
+pub mod peer;
 pub mod profile;
 pub mod signals;
 pub mod status;

@@ -18,6 +18,7 @@ pub mod kv;
 mod manual;
 mod metrics;
 mod operator;
+mod peer;
 mod publish;
 mod record;
 mod replay;
@@ -91,6 +92,10 @@ pub fn run(arguments: Arguments) -> Outcome {
         }
         Command::Dds { command } => dds::run(&load(None)?, &command, format),
         Command::Kv { command } => kv::run(&command, format, load),
+        Command::Peer { command } => peer::run(&load(None)?, &command, format),
+        Command::Find(arguments) => peer::find(&load(None)?, &arguments, format),
+        Command::Interest(arguments) => peer::post(&load(None)?, &arguments, false, format),
+        Command::Announce(arguments) => peer::post(&load(None)?, &arguments, true, format),
         Command::Router { command: RouterCommand::Drain { router, undo, within } } => {
             router::drain(&load(None)?, &router, undo, within, format)
         }

@@ -1,0 +1,122 @@
+//! Peers as their users see them: real processes, one of them killed, and the commands that ask them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+mod support;
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use support::{Folder, Process, Ran, free_ports, wait_until};
+
+const NAMES: [&str; 4] = ["p1", "p2", "p3", "p4"];
+
+/// Four peers on this host.
+struct Peers {
+    // Before the folder with their logs.
+    running: Vec<Process>,
+    config: PathBuf,
+    folder: Folder,
+}
+
+impl Peers {
+    fn start() -> Peers {
+        let (ports, http) = (free_ports::<4>(), free_ports::<4>());
+        let mut text =
+            "[space]\ndimensions = [\"kind\", \"sensor\"]\n[overlay]\nalive = \"200ms\"\n".to_owned();
+        for ((name, port), http) in NAMES.iter().zip(ports).zip(http) {
+            text += &format!(
+                "[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\nlocation = \"40.2, -74.8\"\n"
+            );
+        }
+        let folder = Folder::new();
+        let config = folder.write("verge.toml", text);
+        let mut peers = Peers { running: Vec::new(), config, folder };
+        peers.running = NAMES.iter().map(|name| peers.spawn(&["peer", "run", name], name)).collect();
+        peers.wait_for(4);
+        peers
+    }
+
+    /// A command that goes on.
+    fn spawn(&self, words: &[&str], name: &str) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_verge"));
+        let out = std::fs::File::create(self.folder.path(&format!("{name}.out"))).unwrap();
+        command.args(words).arg("-c").arg(&self.config).stdout(out);
+        Process::start(&mut command, self.folder.path(&format!("{name}.log")))
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let config = self.config.display().to_string();
+        self.folder.run(words.iter().copied().chain(["-c", &config]))
+    }
+
+    /// What the peers say that answer.
+    fn reports(&self) -> Vec<Value> {
+        let told: Value = serde_json::from_str(&self.run(&["peer", "status", "-o", "json"]).out).unwrap();
+        told.as_array().unwrap().iter().filter(|row| row["trouble"].is_null()).cloned().collect()
+    }
+
+    /// Until so many peers are in one region, and one of them masters it.
+    fn wait_for(&self, count: usize) {
+        wait_until("all are in one region", || {
+            let reports = self.reports();
+            let masters = reports.iter().filter(|report| report["role"] == "master").count();
+            let whole = |report: &Value| report["members"].as_array().is_some_and(|all| all.len() == count);
+            masters == 1 && reports.len() == count && reports.iter().all(whole)
+        });
+    }
+
+    /// What a command has printed.
+    fn said(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path(&format!("{name}.out"))).unwrap_or_default()
+    }
+}
+
+#[test]
+fn what_is_announced_is_found_whichever_peer_is_asked_and_whichever_dies() {
+    let mut peers = Peers::start();
+    let _wants = peers.spawn(&["interest", "drone, li*", "--peer", "p3"], "wants");
+    let offers = peers.spawn(&["announce", "drone, lidar", "--peer", "p4"], "offers");
+    wait_until("both hear of each other", || {
+        peers.said("wants").contains("drone, lidar") && peers.said("offers").contains("start")
+    });
+    let found = peers.run(&["find", "drone, *", "-o", "json"]);
+    let found: Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!(found[0]["profile"], "drone, lidar");
+    assert!(found[0]["topic"].as_str().unwrap().starts_with("rv/"));
+    // Two die that are not asked, the master first where it is one of them.
+    for left in [3, 2] {
+        let dead = peers.running.remove(0);
+        drop(dead);
+        peers.wait_for(left);
+        wait_until("it is found", || {
+            peers.run(&["find", "drone, li*", "--peer", "p3"]).out.contains("drone, lidar")
+        });
+    }
+    assert!(!peers.said("wants").contains("stop"), "{}", peers.said("wants"));
+    drop(offers);
+    wait_until("its end is heard", || peers.said("wants").contains("stop"));
+    let nothing = peers.run(&["find", "drone, li*", "--peer", "p3"]);
+    nothing.must(1, &["Nothing is there"]);
+    // Who is asked to end says so, and is out at once.
+    assert_eq!(peers.running.remove(0).terminate(), Some(0));
+    peers.wait_for(1);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_remedy() {
+    let folder = Folder::new();
+    let config =
+        folder.write("verge.toml", "[peers.p1]\naddress = \"192.0.2.1:7610\"\nhttp = \"127.0.0.1:9\"\n");
+    let config = config.display().to_string();
+    for (words, said) in [
+        (&["peer", "run", "p2"][..], "peers are p1"),
+        (&["peer", "run", "p1"], "--insecure"),
+        (&["find", "drone"], "127.0.0.1:9 does not answer"),
+        (&["find", "drone", "--peer", "p7"], "peers.p7.http"),
+    ] {
+        folder.run(words.iter().copied().chain(["-c", &config])).must(2, &[said]);
+    }
+    let empty = folder.write("empty.toml", "").display().to_string();
+    folder.run(["peer", "status", "-c", &empty]).must(2, &["docs/peers.md"]);
+}
