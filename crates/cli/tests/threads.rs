@@ -174,7 +174,7 @@ const ELSEWHERE: [(&str, &str); 21] = [
     ("demos/src/sites/load.rs", "it is joined at the end, and what it could not publish is told then"),
     ("demos/src/sites/line.rs", "nothing comes any more without it, which the demo counts"),
     ("node/src/signals.rs", "it ends the process, and without it a service manager does"),
-    ("node/src/kv.rs", "it waits for the loss of others, and ends the node"),
+    ("node/src/losses.rs", "it waits for the loss of others, and ends what they are part of"),
     ("demos/src/pendulum/replica.rs", "a part of the demo, whose result it is"),
     ("kv-shared/src/server.rs", "its owner asks whether it serves"),
     ("kv-shared/src/server/guest.rs", "its connection breaks with it"),
@@ -196,6 +196,7 @@ fn threads_are_started_where_their_end_is_noticed() {
         "kv-host",
         "kv-shared",
         "kv-client",
+        "peer-host",
     ] {
         look_for_threads(&crates.join(part).join("src"), &mut found);
     }

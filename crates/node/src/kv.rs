@@ -3,13 +3,13 @@
 use crate::Trouble;
 use crate::broker::observe::{interval, listen};
 use crate::log::{Lines, write_in_background};
+use crate::losses::on_loss;
 use crate::signals::{Heard, cut_short_after, ends_within, say_ignored};
 use broker::Severity;
 use config::{KvConfig, KvNode, LogConfig};
 use host::{Helpers, Notifier};
 use kv::LinkKey;
 use kv_host::{Journal, LaneSettings, Node, NodeAddress, NodeSettings, secrets};
-use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::net::TcpListener;
@@ -61,7 +61,8 @@ pub fn run(config: &KvConfig, name: &str, words: Words, heard: Heard) -> Result<
     let stop = Arc::new(AtomicBool::new(false));
     let lies = may_lie.then(Arc::<AtomicBool>::default);
     hear_signals(heard, stop.clone(), lies.clone(), lines.clone(), &helpers)?;
-    end_with_them(helpers.clone(), stop.clone())?;
+    let lost = stop.clone();
+    on_loss(helpers.clone(), move || lost.store(true, Ordering::Relaxed))?;
     if may_lie {
         journal.warn("--may-lie: SIGUSR1 makes this node lie, SIGUSR2 makes it honest again");
     }
@@ -158,18 +159,6 @@ fn beat(notifier: Notifier) -> (Duration, NodeBeat) {
         }
     };
     (every, Box::new(beat))
-}
-
-/// A thread that is lost ends the node, which says so.
-fn end_with_them(helpers: Helpers, stop: Arc<AtomicBool>) -> Result<(), Trouble> {
-    std::thread::Builder::new().name("losses".to_owned()).spawn(move || {
-        while helpers.loss().is_none() {
-            // An error is a signal, and it is looked at again.
-            let _ = poll(&mut [PollFd::from_borrowed_fd(helpers.bell(), PollFlags::IN)], None);
-        }
-        stop.store(true, Ordering::Relaxed);
-    })?;
-    Ok(())
 }
 
 /// SIGTERM and SIGINT end it. Where it may lie, SIGUSR1 makes a liar of it, and SIGUSR2 ends that. No other signal does anything.

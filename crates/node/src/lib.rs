@@ -6,6 +6,7 @@ pub mod client;
 mod facts;
 pub mod kv;
 mod log;
+mod losses;
 pub mod measure;
 pub mod peer;
 pub mod profile;

@@ -3,12 +3,12 @@
 use crate::Trouble;
 use crate::broker::observe::listen;
 use crate::log::{Lines, write_in_background};
+use crate::losses::on_loss;
 use crate::signals::{Heard, cut_short_after, ends_within, say_ignored};
 use broker::Severity;
 use config::{LogConfig, PeerConfig, PeersConfig};
 use host::{Helpers, Notifier};
 use peer_host::{Journal, Settings};
-use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,7 +52,7 @@ pub fn run(config: &PeersConfig, name: &str, insecure: bool, heard: Heard) -> Re
     let (ends, stopped) = oneshot::channel();
     let stop: Stop = Arc::new(Mutex::new(Some(ends)));
     hear_signals(heard, Arc::clone(&stop), lines.clone(), &helpers)?;
-    end_with_them(helpers.clone(), stop)?;
+    on_loss(helpers.clone(), move || _ = end(&stop))?;
     let journal = Spoken(lines.clone());
     if insecure {
         journal.warn(
@@ -122,16 +122,4 @@ fn hear_signals(heard: Heard, stop: Stop, lines: Lines, helpers: &Helpers) -> Re
         }
         _ => say_ignored(signal, SIGNALS, &lines),
     })
-}
-
-/// A thread that is lost ends the peer, which says so.
-fn end_with_them(helpers: Helpers, stop: Stop) -> Result<(), Trouble> {
-    std::thread::Builder::new().name("losses".to_owned()).spawn(move || {
-        while helpers.loss().is_none() {
-            // An error is a signal, and it is looked at again.
-            let _ = poll(&mut [PollFd::from_borrowed_fd(helpers.bell(), PollFlags::IN)], None);
-        }
-        end(&stop);
-    })?;
-    Ok(())
 }
