@@ -111,7 +111,7 @@ bench-flink:
 fmt:
 	$(CARGO) fmt --all
 
-## Fuzz decoders, the broker, MQTT, the store, and what sites keep and say, for a minute each (needs a nightly toolchain and cargo-fuzz).
+## Fuzz decoders, the broker, MQTT, the store, peers, and what sites keep and say, for a minute each (needs a nightly toolchain and cargo-fuzz).
 fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run decode -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run broker -- -max_total_time=60
@@ -121,6 +121,7 @@ fuzz:
 	cd fuzz && $(CARGO) +nightly fuzz run kv_lane -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run journal -- -max_total_time=60
 	cd fuzz && $(CARGO) +nightly fuzz run backlog -- -max_total_time=60
+	cd fuzz && $(CARGO) +nightly fuzz run peer -- -max_total_time=60
 
 ## See that the fuzz targets compile, with any toolchain.
 fuzz-check:

@@ -1,0 +1,74 @@
+//! Anything that peers may say to a peer of the overlay, with time, lost links and what its own programs want in between. Nothing may panic, and what is
+//! read must be written the same.
+#![no_main]
+
+use contract::{Location, RingId, Span, Time};
+use engine::{Peer, PeerEffects, PeerWord};
+use libfuzzer_sys::fuzz_target;
+use overlay::{Extent, Member, News, PeerId, Settings};
+use rendezvous::{Kind, Other, Space, Topic};
+
+/// What it says must be readable.
+struct Deaf;
+
+impl PeerEffects for Deaf {
+    fn send(&mut self, _to: &Member, word: &PeerWord) {
+        again(word);
+    }
+
+    fn send_to_address(&mut self, _address: &str, word: &PeerWord) {
+        again(word);
+    }
+
+    fn start(&mut self, _number: u64, _topic: Topic, _other: &Other) {}
+
+    fn stop(&mut self, _number: u64, _topic: Topic) {}
+
+    fn tell(&mut self, _news: &News) {}
+}
+
+fn again(word: &PeerWord) {
+    let mut bytes = Vec::new();
+    word.append_to(&mut bytes);
+    assert_eq!(PeerWord::decode(&bytes).expect("what was written"), *word);
+}
+
+fn member(number: u8) -> Member {
+    let id = PeerId { ring: RingId::beginning_with(u128::from(number), 8), life: 1 + u64::from(number % 3) };
+    let location = Location::new(f64::from(number) / 4.0, f64::from(number) / 2.0).expect("a place");
+    Member { id, name: format!("p{number}"), address: format!("p{number}:1"), location }
+}
+
+fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
+    let corner = |lat, long| Location::new(lat, long).expect("a place");
+    let extent = Extent::new(corner(0.0, 0.0), corner(64.0, 128.0)).expect("an area");
+    let space = Space::new(&[("kind", Kind::Words), ("battery", Kind::Numbers { least: 0.0, most: 100.0 })], false).expect("a space");
+    let settings = Settings { least: 2, ..Settings::new(extent, vec!["p1:1".to_owned()]) };
+    let mut now = Time(1_000_000_000);
+    let mut peer = Peer::new(settings, &space, member(0), now);
+    for (kind, who, bytes) in steps {
+        let from = member(who % 8);
+        match kind % 8 {
+            0 => peer.handle_lost(now, from.id, &mut Deaf),
+            1 => peer.handle_link(now, from.id, &mut Deaf),
+            2 => {
+                now = now + Span::millis(i64::from(who) * 100);
+                for _ in 0..16 {
+                    if peer.next_deadline() <= now {
+                        peer.handle_timeout(now, &mut Deaf);
+                    }
+                }
+            }
+            // Whatever is wrong with it is said.
+            3 => _ = peer.want(now, u64::from(who), &String::from_utf8_lossy(&bytes), &mut Deaf),
+            4 => _ = peer.offer(now, u64::from(who), &String::from_utf8_lossy(&bytes), &mut Deaf),
+            5 => peer.withdraw(now, u64::from(who), &mut Deaf),
+            _ => {
+                if let Ok(word) = PeerWord::decode(&bytes) {
+                    again(&word);
+                    peer.handle_word(now, &from, word, &mut Deaf);
+                }
+            }
+        }
+    }
+});
