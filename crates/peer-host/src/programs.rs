@@ -5,7 +5,7 @@
 
 use crate::report::PeerReport;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -15,6 +15,7 @@ use futures_util::Stream;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,13 +23,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::{Interval, interval};
+use tokio::time::{Interval, interval, timeout};
 
 /// Requests that are under way at once: those of programs that offer or want something stay.
 const REQUESTS_MAX: usize = 1_024;
 /// Lines that wait for a program; one that takes no more is let go.
 const LINES_MAX: usize = 1_024;
-const HEAD_TIME: Duration = Duration::from_secs(5);
+/// How long a request may take to come, each of its two parts.
+const COMES_WITHIN: Duration = Duration::from_secs(5);
+/// How long a program may leave unread what is sent to it.
+const UNREAD_FOR: Duration = Duration::from_secs(30);
 /// How often an empty line is sent.
 const EMPTY_EVERY: Duration = Duration::from_secs(5);
 const LINES: &str = "application/x-ndjson";
@@ -73,13 +77,14 @@ pub(crate) async fn attend(door: TcpListener, peer: Peer) {
             continue;
         };
         _ = stream.set_nodelay(true);
+        _ = SockRef::from(&stream).set_tcp_user_timeout(Some(UNREAD_FOR));
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             // What went wrong with one request concerns whoever made it.
             _ = http1::Builder::new()
                 .keep_alive(false)
                 .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME)
+                .header_read_timeout(COMES_WITHIN)
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
             drop(place);
@@ -87,21 +92,27 @@ pub(crate) async fn attend(door: TcpListener, peer: Peer) {
     }
 }
 
-async fn offer(State(peer): State<Peer>, text: Bytes) -> Response {
-    put(peer, true, &text).await
+async fn offer(State(peer): State<Peer>, text: Body) -> Response {
+    put(peer, true, text).await
 }
 
-async fn want(State(peer): State<Peer>, text: Bytes) -> Response {
-    put(peer, false, &text).await
+async fn want(State(peer): State<Peer>, text: Body) -> Response {
+    put(peer, false, text).await
 }
 
-async fn put(peer: Peer, offers: bool, text: &[u8]) -> Response {
-    let Ok(text) = std::str::from_utf8(text) else {
+async fn put(peer: Peer, offers: bool, text: Body) -> Response {
+    let text = match timeout(COMES_WITHIN, to_bytes(text, TEXT_BYTES_MAX)).await {
+        Ok(Ok(text)) => text,
+        Ok(Err(_)) => {
+            let why =
+                format!("what is offered or wanted may have {TEXT_BYTES_MAX} bytes: say it more shortly");
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, &why);
+        }
+        Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "what is offered or wanted does not come"),
+    };
+    let Ok(text) = std::str::from_utf8(&text) else {
         return refusal(StatusCode::BAD_REQUEST, "this is no UTF-8");
     };
-    if text.len() > TEXT_BYTES_MAX {
-        return refusal(StatusCode::PAYLOAD_TOO_LARGE, &PutError::TooLong(text.len()).to_string());
-    }
     let (answer, answered) = oneshot::channel();
     let asked = peer.send(Asked::Put { offers, text: text.trim().to_owned(), answer }).await;
     match (asked, answered.await) {

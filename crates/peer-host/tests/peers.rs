@@ -245,6 +245,8 @@ fn what_is_no_profile_is_refused_and_who_is_no_peer_is_turned_away() {
     let refused = request(peer.programs, "POST", "/api/v1/offer", "drone, lat=");
     assert!(!refused.is_empty() && !refused.contains("event"), "{refused}");
     assert!(request(peer.programs, "GET", "/", "").contains("/api/v1/want"));
+    let long = "x".repeat(engine::TEXT_BYTES_MAX + 1);
+    assert!(request(peer.programs, "POST", "/api/v1/want", &long).contains("more shortly"));
     let mut stranger = TcpStream::connect(&peer.address).unwrap();
     stranger.write_all(b"\x05\x00\x00\x00hello").unwrap();
     let mut nothing = [0; 1];
