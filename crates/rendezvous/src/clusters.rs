@@ -93,7 +93,9 @@ pub(crate) fn resolve(ranges: &[RangeInclusive<u32>], bits: u32, resolution: &Re
             }
         }
         across = next;
-        if across.is_empty() {
+        // What is found beyond this only tells which of the pieces are best joined again. In many dimensions the first cut makes so many, and tells little.
+        let is_fine = depth > 1 && found.len() + across.len() >= resolution.clusters;
+        if across.is_empty() || is_fine {
             break;
         }
     }
