@@ -278,6 +278,9 @@ impl Peer {
         let mut news = Vec::new();
         act(&mut self.rings, &mut Through { out, news: &mut news });
         news.iter().for_each(|news| out.tell(news));
+        if news.contains(&News::Replaced) {
+            self.fall_silent();
+        }
         if !news.iter().any(|news| matches!(news, News::Region | News::Tree)) {
             return;
         }
@@ -288,6 +291,19 @@ impl Peer {
         self.proxied.handle_change(now, &map, &mut acts);
         self.act(acts, out);
         self.clears_at = self.clears_at.min(now + CLEARS_AFTER);
+    }
+
+    /// Another has its name: whatever it said from now on would be taken for a word of that one.
+    fn fall_silent(&mut self) {
+        self.own = Posts::new();
+        self.proxied = Posts::new();
+        self.point = Point::new(&self.space);
+        self.proxies.clear();
+        self.proxies_end.clear();
+        self.parties.clear();
+        self.here.clear();
+        self.known.clear();
+        self.queue.clear();
     }
 
     /// Takes what it has said to itself.

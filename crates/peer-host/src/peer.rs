@@ -2,11 +2,11 @@
 
 use crate::greeting::{greeting, ring_of, terms_of};
 use crate::links::{self, Heard, Links};
-use crate::programs::{self, Asked, Stands, lines};
+use crate::programs::{self, Asked, NotPut, Stands, lines};
 use crate::report::PeerReport;
 use contract::{Location, Time};
 use engine::{Peer, PeerEffects, PeerWord};
-use overlay::{Member, News, PeerId};
+use overlay::{Member, News, PeerId, Role};
 use rendezvous::{Other, Space, Topic};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -77,7 +77,8 @@ async fn serve(
         tokio::spawn(programs::attend(listener(door)?, asks.clone()));
     }
     let mut peer = Peer::new(overlay, &space, own, clock.now());
-    let mut out = Outside { links, journal, programs: BTreeMap::new(), slow: Vec::new() };
+    let (programs, turned_away) = (BTreeMap::new(), TurnedAway::default());
+    let mut out = Outside { links, journal, programs, slow: Vec::new(), turned_away };
     let mut numbers = 0;
     loop {
         let now = clock.now();
@@ -96,6 +97,9 @@ async fn serve(
                     out.programs.remove(&number);
                     peer.withdraw(clock.now(), number, &mut out);
                 }
+                Asked::Put { answer, .. } if peer.rings().role() == Role::Out => {
+                    _ = answer.send(Err(NotPut::Out));
+                }
                 Asked::Put { offers, text, answer } => {
                     numbers += 1;
                     let (line, lines) = lines();
@@ -109,7 +113,7 @@ async fn serve(
                     if put.is_err() {
                         out.programs.remove(&numbers);
                     }
-                    let stands = put.map(|()| Stands { number: numbers, lines });
+                    let stands = put.map(|()| Stands { number: numbers, lines }).map_err(NotPut::Wrong);
                     if answer.send(stands).is_err() {
                         // Whoever asked has gone meanwhile.
                         out.programs.remove(&numbers);
@@ -119,6 +123,8 @@ async fn serve(
             },
         }
     }
+    out.slow.extend(out.programs.keys());
+    out.settle(&mut peer, clock.now());
     peer.handle_leave(clock.now(), &mut out);
     out.links.finish(ENDS_WITHIN).await;
     Ok(())
@@ -169,15 +175,41 @@ struct Outside<'a> {
     journal: &'a dyn Journal,
     /// Programs that have put something.
     programs: BTreeMap<u64, mpsc::Sender<String>>,
-    /// Those that do not read.
+    /// Those that are let go: they do not read, or the peer takes no part any more.
     slow: Vec<u64>,
+    turned_away: TurnedAway,
+}
+
+/// Who was turned away, said once in a while.
+#[derive(Default)]
+struct TurnedAway {
+    said: Option<Instant>,
+    /// How many since.
+    others: u64,
+}
+
+/// So often it is said at most.
+const TURNED_AWAY_EVERY: Duration = Duration::from_secs(10);
+
+impl TurnedAway {
+    fn say(&mut self, why: &str, journal: &dyn Journal) {
+        if self.said.is_some_and(|said| said.elapsed() < TURNED_AWAY_EVERY) {
+            self.others += 1;
+            return;
+        }
+        self.said = Some(Instant::now());
+        match std::mem::take(&mut self.others) {
+            0 => journal.warn(why),
+            others => journal.warn(&format!("{why}; and {others} others were turned away before")),
+        }
+    }
 }
 
 impl Outside<'_> {
     fn hear(&mut self, peer: &mut Peer, now: Time, heard: Heard) {
         match heard {
             Heard::Word(from, word) => peer.handle_word(now, &from, word, self),
-            Heard::TurnedAway(why) => self.journal.warn(&why),
+            Heard::TurnedAway(why) => self.turned_away.say(&why, self.journal),
             Heard::Gone(id) => peer.handle_lost(now, id, self),
             Heard::Reached(which) => {
                 if let Some(id) = self.links.reached(&which) {
@@ -233,12 +265,16 @@ impl PeerEffects for Outside<'_> {
             News::Founded => self.journal.note("nobody answered: this peer begins a tree of regions"),
             News::Master => self.journal.note("it masters its region"),
             News::NoMaster => self.journal.note("another peer masters the region"),
-            News::Replaced => self.journal.warn(
-                "another peer of this name has begun later, and this one takes no part any more: give each its own name",
-            ),
-            News::Full => self.journal.warn(
-                "its region has as many peers as it can, and takes no more; it is tried again",
-            ),
+            News::Replaced => {
+                self.journal.warn(
+                    "another peer of this name has begun later, and this one takes no part any more: give each its own name, and start this one again",
+                );
+                // Programs have to ask another one.
+                self.slow.extend(self.programs.keys());
+            }
+            News::Full => self
+                .journal
+                .warn("its region has as many peers as it can, and takes no more; it is tried again"),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use crate::report::PeerReport;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use engine::{PutError, TEXT_BYTES_MAX};
@@ -22,11 +22,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Interval, interval, timeout};
 
-/// Requests that are under way at once: those of programs that offer or want something stay.
-const REQUESTS_MAX: usize = 1_024;
+/// Things that are offered and wanted at once.
+const PUT_MAX: usize = 1_024;
+/// Connections at once, those of them among these. Who comes beyond that is told so.
+const CONNECTIONS_MAX: usize = PUT_MAX + 128;
+const FULL: &str = "this peer has as many requests as it takes: ask another one";
 /// Lines that wait for a program; one that takes no more is let go.
 const LINES_MAX: usize = 1_024;
 /// How long a request may take to come, each of its two parts.
@@ -44,10 +47,18 @@ pub(crate) struct Stands {
     pub(crate) lines: mpsc::Receiver<String>,
 }
 
+/// Why something is not put.
+pub(crate) enum NotPut {
+    /// It is wrong.
+    Wrong(PutError),
+    /// The peer takes no part any more.
+    Out,
+}
+
 /// What is asked of the peer.
 pub(crate) enum Asked {
     /// Something is offered, or wanted.
-    Put { offers: bool, text: String, answer: oneshot::Sender<Result<Stands, PutError>> },
+    Put { offers: bool, text: String, answer: oneshot::Sender<Result<Stands, NotPut>> },
     /// It is over.
     Over { number: u64 },
     /// How is it?
@@ -59,21 +70,32 @@ pub(crate) fn lines() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
     mpsc::channel(LINES_MAX)
 }
 
-type Peer = mpsc::Sender<Asked>;
+#[derive(Clone)]
+struct Peer {
+    asks: mpsc::Sender<Asked>,
+    /// For what is put.
+    places: Arc<Semaphore>,
+}
 
 /// Answers programs, as long as the runtime lives.
-pub(crate) async fn attend(door: TcpListener, peer: Peer) {
+pub(crate) async fn attend(door: TcpListener, asks: mpsc::Sender<Asked>) {
+    let peer = Peer { asks, places: Arc::new(Semaphore::new(PUT_MAX)) };
     let router = Router::new()
         .route("/api/v1/offer", post(offer))
         .route("/api/v1/want", post(want))
         .route("/api/v1/peer", get(report))
         .fallback(unknown)
         .with_state(peer);
-    let places = Arc::new(Semaphore::new(REQUESTS_MAX));
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok((stream, _)) = door.accept().await else {
             tokio::time::sleep(DOOR_RESTS).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            // What does not go at once does not matter.
+            let words = format!("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n{FULL}\n");
+            _ = stream.try_write(words.as_bytes());
             continue;
         };
         _ = stream.set_nodelay(true);
@@ -92,15 +114,24 @@ pub(crate) async fn attend(door: TcpListener, peer: Peer) {
     }
 }
 
-async fn offer(State(peer): State<Peer>, text: Body) -> Response {
-    put(peer, true, text).await
+async fn offer(State(peer): State<Peer>, head: HeaderMap, text: Body) -> Response {
+    put(peer, true, &head, text).await
 }
 
-async fn want(State(peer): State<Peer>, text: Body) -> Response {
-    put(peer, false, text).await
+async fn want(State(peer): State<Peer>, head: HeaderMap, text: Body) -> Response {
+    put(peer, false, &head, text).await
 }
 
-async fn put(peer: Peer, offers: bool, text: Body) -> Response {
+async fn put(peer: Peer, offers: bool, head: &HeaderMap, text: Body) -> Response {
+    if head.contains_key(header::ORIGIN) {
+        return refusal(
+            StatusCode::FORBIDDEN,
+            "pages of a browser may not ask a peer: anybody could have written them",
+        );
+    }
+    let Ok(place) = Arc::clone(&peer.places).try_acquire_owned() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, FULL);
+    };
     let text = match timeout(COMES_WITHIN, to_bytes(text, TEXT_BYTES_MAX)).await {
         Ok(Ok(text)) => text,
         Ok(Err(_)) => {
@@ -114,20 +145,24 @@ async fn put(peer: Peer, offers: bool, text: Body) -> Response {
         return refusal(StatusCode::BAD_REQUEST, "this is no UTF-8");
     };
     let (answer, answered) = oneshot::channel();
-    let asked = peer.send(Asked::Put { offers, text: text.trim().to_owned(), answer }).await;
+    let asked = peer.asks.send(Asked::Put { offers, text: text.trim().to_owned(), answer }).await;
     match (asked, answered.await) {
         (Ok(()), Ok(Ok(stands))) => {
-            let lines = Lines { stands, peer, empty: interval(EMPTY_EVERY) };
+            let lines = Lines { stands, asks: peer.asks, empty: interval(EMPTY_EVERY), _place: place };
             ([(header::CONTENT_TYPE, LINES)], Body::from_stream(lines)).into_response()
         }
-        (Ok(()), Ok(Err(why))) => refusal(StatusCode::BAD_REQUEST, &why.to_string()),
+        (Ok(()), Ok(Err(NotPut::Wrong(why)))) => refusal(StatusCode::BAD_REQUEST, &why.to_string()),
+        (Ok(()), Ok(Err(NotPut::Out))) => refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "another peer has this one's name, and this one takes no part: ask another one",
+        ),
         _ => refusal(StatusCode::SERVICE_UNAVAILABLE, "the peer ends"),
     }
 }
 
 async fn report(State(peer): State<Peer>) -> Response {
     let (answer, answered) = oneshot::channel();
-    let asked = peer.send(Asked::Report { answer }).await;
+    let asked = peer.asks.send(Asked::Report { answer }).await;
     match (asked, answered.await) {
         (Ok(()), Ok(report)) => match serde_json::to_string_pretty(&report) {
             Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
@@ -151,8 +186,9 @@ fn refusal(code: StatusCode, why: &str) -> Response {
 /// The lines of an answer. When it ends, what was put is over.
 struct Lines {
     stands: Stands,
-    peer: Peer,
+    asks: mpsc::Sender<Asked>,
     empty: Interval,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Stream for Lines {
@@ -168,8 +204,8 @@ impl Stream for Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        let (peer, number) = (self.peer.clone(), self.stands.number);
+        let (asks, number) = (self.asks.clone(), self.stands.number);
         // Nobody is to be told when the peer ends.
-        tokio::spawn(async move { _ = peer.send(Asked::Over { number }).await });
+        tokio::spawn(async move { _ = asks.send(Asked::Over { number }).await });
     }
 }

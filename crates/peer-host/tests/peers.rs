@@ -208,6 +208,46 @@ fn what_is_put_meets_although_peers_end_one_after_the_other() {
     }
 }
 
+/// The later of two peers of one name takes part; the older says so, lets its programs go, and takes no others.
+#[test]
+fn the_older_of_two_of_one_name_lets_its_programs_go() {
+    let peers = together(3);
+    let mut consumer = Program::wants(&peers[0], "drone, *");
+    let mut old = Program::offers(&peers[1], "drone, lidar");
+    let (_, topic, _) = old.next();
+    assert_eq!(consumer.next().0, "start");
+    let contact = [peers[0].address.clone()];
+    let twin = Running::start("p1", (10.0, 10.0), &contact, 3);
+    until("the older says so", || {
+        peers[1].said.0.lock().unwrap().iter().any(|said| said.contains("has begun later"))
+    });
+    // Its answer ends.
+    let mut rest = String::new();
+    old.0.read_to_string(&mut rest).unwrap();
+    let refused = request(peers[1].programs, "POST", "/api/v1/offer", "drone, thermal");
+    assert!(refused.contains("ask another one"), "{refused}");
+    let mut new = Program::offers(&twin, "drone, lidar");
+    assert_eq!(new.next().0, "start");
+    // What the older one had put is over, or the same as what the later has.
+    drop(new);
+    let mut heard = consumer.next();
+    while heard.0 == "start" {
+        heard = consumer.next();
+    }
+    assert_eq!((&*heard.0, &heard.1), ("stop", &topic));
+}
+
+#[test]
+fn a_peer_that_is_full_says_so() {
+    let peer = Running::start("p0", (10.0, 10.0), &[], 3);
+    let programs: Vec<Program> =
+        (0..1_024).map(|number| Program::offers(&peer, &format!("drone, x{number}"))).collect();
+    assert!(request(peer.programs, "POST", "/api/v1/want", "drone").contains("ask another one"));
+    assert_eq!(peer.report().posts, 1_024);
+    drop(programs);
+    until("there is room again", || peer.report().posts == 0);
+}
+
 /// Regions are split where many peers are far apart; who wants something says where it looks.
 #[test]
 fn who_looks_in_another_region_finds_what_is_there() {

@@ -16,6 +16,9 @@ pub enum ProfileError {
     /// It says nothing.
     #[error("nothing is said: write for example `drone, lidar` or `kind=drone, sensor=li*`")]
     Empty,
+    /// Something in it is no letter.
+    #[error("a control character stands there, such as the end of a line: say it in one line of text")]
+    Control,
     /// It says too much.
     #[error("{0} elements are above the limit of {ELEMENTS_MAX}")]
     TooMany(usize),
@@ -116,6 +119,9 @@ impl Placed {
 
 /// Reads the elements of a profile or an interest, and says what each was taken for.
 pub fn read(space: &Space, text: &str) -> Result<Vec<Placed>, ProfileError> {
+    if text.contains(char::is_control) {
+        return Err(ProfileError::Control);
+    }
     let elements = elements(text);
     if elements.iter().all(|element| element.trim().is_empty()) {
         return Err(ProfileError::Empty);
@@ -332,6 +338,7 @@ mod tests {
         for (text, says) in [
             ("", "nothing is said"),
             (" , ", "nothing is said"),
+            ("drone\nstart", "a control character"),
             ("drone,,80", "element 2, ``: nothing stands there"),
             (
                 "drone, colour=red",

@@ -34,8 +34,8 @@ pub enum PeerCommand {
 /// A peer that is asked.
 #[derive(Args, Debug)]
 pub struct PostArguments {
-    /// What it is: values of the dimensions of [space] with commas between, such as 'drone, lidar', or with their names: 'sensor=lidar'. Interests may
-    /// have `*`, `li*`, `10..20`, and say where they look: 'lat=40..41, long=-75..-74'.
+    /// Values of the dimensions of [space] with commas between, such as 'drone, lidar', or with their names: 'sensor=lidar'. What is wanted may
+    /// have `*`, `li*`, `10..20`, and say where it is looked for: 'lat=40..41, long=-75..-74'.
     pub profile: String,
     /// A peer by its name, or where its HTTP is: host:port [default: the first of the configuration that answers].
     #[arg(long, value_name = "PEER")]

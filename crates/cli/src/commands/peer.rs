@@ -228,7 +228,9 @@ pub fn post(config: &Config, arguments: &PostArguments, offers: bool, format: Fo
     loop {
         match event(&mut answer, None) {
             Ok(None) => {}
-            Ok(Some(event)) if format == Format::Json => json(&event)?,
+            Ok(Some(event)) if format == Format::Json => {
+                line(&serde_json::to_string(&event).map_err(|error| Trouble(error.to_string()))?)?;
+            }
             Ok(Some(Event { event, topic, other })) => {
                 line(format!("{event:<5}  {topic}  {other}").trim_end())?;
             }

@@ -186,6 +186,11 @@ impl Rings {
 
     /// A table of the claim that holds on its cell, or of the region that it is about to leave.
     pub(super) fn hear_table(&mut self, now: Time, table: Table, out: &mut impl Effects) {
+        if let Some(other) =
+            table.members.get(&self.own.id.ring).filter(|other| other.id.life > self.own.id.life)
+        {
+            return self.meet_namesake(other.id, out);
+        }
         let is_due = self.holder().is_some_and(|holder| holder.rank() == table.reign)
             || matches!(self.state, State::Member) && self.table.reign == table.reign;
         let is_newer = table.reign != self.table.reign || table.version >= self.table.version;

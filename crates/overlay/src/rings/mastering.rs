@@ -168,7 +168,8 @@ impl Rings {
             return out.send(&from, Frame::Full);
         }
         if self.table.members.get(&place).is_some_and(|known| known.id.life > from.id.life) {
-            return;
+            // By that it sees that another has its name.
+            return out.send(&from, self.table_frame());
         }
         self.enter(now, from);
         if let Some(reign) = self.reign() {
@@ -176,6 +177,12 @@ impl Rings {
             reign.heard.insert(place, now);
             reign.flush_soon(now);
         }
+    }
+
+    /// All members, to be sent.
+    fn table_frame(&self) -> Frame {
+        let Table { reign, version, members } = &self.table;
+        Frame::Table { reign: *reign, version: *version, members: members.values().cloned().collect() }
     }
 
     /// Enters a member, new or with another location.
@@ -265,10 +272,7 @@ impl Rings {
         let (reign, version) = (*reign, *version);
         for (place, member) in members.iter().filter(|(place, _)| **place != own) {
             if fresh.contains(place) {
-                out.send(
-                    member,
-                    Frame::Table { reign, version, members: members.values().cloned().collect() },
-                );
+                out.send(member, self.table_frame());
             } else if has_changed {
                 out.send(member, Frame::Changed { reign, version, put: put.clone(), gone: gone.clone() });
             }
