@@ -23,7 +23,7 @@ sys.path[0] = ROOT
 
 from bench.rooms import age, document, options, render, verdicts
 
-MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv", "flink", "journal", "joins", "sites")
+MEASUREMENTS = ("sim", "frame", "processing", "modules", "memories", "replication", "control", "mqtt", "edge", "takeovers", "peers", "crash", "kv", "flink", "journal", "joins", "sites", "meetings")
 # Measurements, and single kinds of load of them, which leave others on the page: measurement, words, what it is.
 NAMES = {
     "cpep": ("processing", [], None),
