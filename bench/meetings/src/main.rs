@@ -80,7 +80,10 @@ fn interest(random: &mut fastrand::Rng, dimensions: usize, leads: bool) -> Strin
         let last = elements.len() - 1;
         elements[last] = format!("{}*", &elements[last][..3]);
     }
-    elements.join(", ")
+    // Of many dimensions two are said, and the others do not matter.
+    let others = random.usize(1..dimensions);
+    let named = elements.iter().zip(NAMES).enumerate().filter(|(place, _)| *place == 0 || *place == others);
+    named.map(|(_, (element, name))| format!("{name}={element}")).collect::<Vec<_>>().join(", ")
 }
 
 fn matching(dimensions: usize, interests: usize, rounds: usize) -> Result<Matched, ProfileError> {
