@@ -12,8 +12,8 @@ mod words;
 use contract::{Location, Mutant, RingId, Span, Time};
 use overlay::{Cells, Effects, Extent, Frame, Member, News, PeerId, Rings, Settings, Table};
 use rendezvous::{
-    Area, Carry, EXPIRY, GRACE, Interest, Map, Other, Party, Point, Post, Posts, Profile, ProfileError,
-    Resolution, Said, Space, Topic, digest,
+    Area, Carry, EXPIRY, GRACE, Interest, Map, Other, Party, Point, Post, Posts, Profile, ProfileError, Said,
+    Space, Topic, digest,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use words::{PeerWord, Put, TEXT_BYTES_MAX};
@@ -502,7 +502,7 @@ impl Map for Region<'_> {
         match post {
             Post::Offer(profile) => owner(self.space.place_of(profile)).into_iter().collect(),
             Post::Want(interest) => {
-                let clusters = self.space.clusters_of(interest, &Resolution::default());
+                let clusters = interest.pieces(self.space);
                 let within = clusters
                     .iter()
                     .flat_map(|cluster| self.table.members.range(cluster.first..=cluster.last));

@@ -11,7 +11,7 @@
 //!
 //! What it leaves to others: which point is responsible, words that get lost ([`Point::known_of`] is compared), and the topics themselves.
 
-use crate::clusters::{Cluster, Resolution};
+use crate::clusters::Cluster;
 use crate::index::{Interests, Key};
 use crate::profile::{Interest, Profile};
 use crate::space::Space;
@@ -322,8 +322,7 @@ impl Point {
         match post {
             Post::Offer(profile) => self.interests.matching(profile).map(|(_, _, party)| *party).collect(),
             Post::Want(interest) => {
-                let clusters = self.space.clusters_of(interest, &Resolution::default());
-                let offers = clusters.iter().flat_map(|Cluster { first, last }| {
+                let offers = interest.pieces(&self.space).iter().flat_map(|Cluster { first, last }| {
                     let from = (*first, Party { peer: RingId::MIN, number: 0 });
                     let to = (*last, Party { peer: RingId::MAX, number: u64::MAX });
                     self.offers.range(from..=to).map(|(_, party)| *party)

@@ -1,9 +1,12 @@
 //! Profiles, which say what something is, and interests, which say what is wanted.
 
+use crate::clusters::{Cluster, Resolution};
 use crate::pattern::{Bounds, Pattern, Value};
 use crate::reading::{At, Placed, ProfileError, read};
 use crate::space::Space;
 use contract::Location;
+use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// What a producer, a thing that is stored, or a function is: a value for each of some attributes.
 #[derive(Clone, PartialEq, Debug)]
@@ -99,20 +102,31 @@ impl Area {
 }
 
 /// What is wanted: something for each of some attributes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Interest {
     /// By dimension.
     wanted: Box<[Option<Pattern>]>,
     /// Of attributes without a dimension.
     others: Vec<(Box<str>, Pattern)>,
     area: Option<Area>,
+    pieces: OnceCell<Arc<[Cluster]>>,
+}
+
+impl PartialEq for Interest {
+    fn eq(&self, other: &Interest) -> bool {
+        (&self.wanted, &self.others, self.area) == (&other.wanted, &other.others, other.area)
+    }
 }
 
 impl Interest {
     /// Reads an interest. It is written as a [`Profile`] is, and may have beginnings (`li*`), anything (`*`), and ranges (`10..20`, `10..`, `a..c`).
     pub fn read(space: &Space, text: &str) -> Result<Interest, ProfileError> {
-        let mut interest =
-            Interest { wanted: vec![None; space.dimensions().len()].into(), others: Vec::new(), area: None };
+        let mut interest = Interest {
+            wanted: vec![None; space.dimensions().len()].into(),
+            others: Vec::new(),
+            area: None,
+            pieces: OnceCell::new(),
+        };
         for Placed { pattern, at, .. } in read(space, text)? {
             let bounds = || match &pattern {
                 Pattern::Numbers(bounds) => *bounds,
@@ -140,6 +154,11 @@ impl Interest {
     /// What is asked of each dimension.
     pub fn wanted(&self) -> &[Option<Pattern>] {
         &self.wanted
+    }
+
+    /// The pieces of the curve that it is wanted on, in the space for which it was read. They are found once.
+    pub fn pieces(&self, space: &Space) -> &[Cluster] {
+        self.pieces.get_or_init(|| space.clusters_of(self, &Resolution::default()).into())
     }
 
     /// Where it looks.

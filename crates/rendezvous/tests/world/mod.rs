@@ -5,7 +5,7 @@
 
 use contract::{RingId, Span, Time};
 use rendezvous::{
-    Carry, EXPIRY, GRACE, Interest, Kind, Map, Other, Party, Point, Post, Posts, Profile, Resolution, Said,
+    Carry, EXPIRY, GRACE, Interest, Kind, Map, Other, Party, Point, Post, Posts, Profile, Said,
 };
 use rendezvous::{Space, Topic};
 use simulation::{Agenda, Latency};
@@ -63,7 +63,7 @@ impl Map for Members {
         match post {
             Post::Offer(profile) => self.owner(self.space.place_of(profile)).into_iter().collect(),
             Post::Want(interest) => {
-                let clusters = self.space.clusters_of(interest, &Resolution::default());
+                let clusters = interest.pieces(&self.space);
                 let within =
                     clusters.iter().flat_map(|cluster| self.ring.range(cluster.first..=cluster.last));
                 let last = clusters.iter().filter_map(|cluster| self.owner(cluster.last));
