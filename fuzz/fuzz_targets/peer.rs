@@ -6,7 +6,7 @@ use contract::{Location, RingId, Span, Time};
 use engine::{Peer, PeerEffects, PeerWord};
 use libfuzzer_sys::fuzz_target;
 use overlay::{Extent, Member, News, PeerId, Settings};
-use rendezvous::{Kind, Other, Space, Topic};
+use rendezvous::{Kind, Meeting, Space};
 
 /// What it says must be readable.
 struct Deaf;
@@ -20,9 +20,9 @@ impl PeerEffects for Deaf {
         again(word);
     }
 
-    fn start(&mut self, _number: u64, _topic: Topic, _other: &Other) {}
+    fn start(&mut self, _number: u64, _meeting: &Meeting) {}
 
-    fn stop(&mut self, _number: u64, _topic: Topic) {}
+    fn stop(&mut self, _number: u64, _meeting: &Meeting) {}
 
     fn tell(&mut self, _news: &News) {}
 }

@@ -310,10 +310,10 @@ pub enum Command {
     },
     /// What there is now that is as said: asks a peer, and ends.
     Find(peer::FindArguments),
-    /// Want something, by what it is and where, and hear when it is there and when it goes, until Ctrl-C.
-    Interest(peer::PostArguments),
-    /// Offer something, and hear when somebody wants it and when nobody does, until Ctrl-C.
-    Announce(peer::PostArguments),
+    /// Want something, by what it is and where, and hear when it is there and when it goes, until Ctrl-C. Or print its messages.
+    Interest(peer::InterestArguments),
+    /// Offer something, and hear when somebody wants it and when nobody does, until Ctrl-C. Or publish it while somebody wants it.
+    Announce(peer::AnnounceArguments),
     /// Domains of DDS, bridged by brokers and between sites.
     Dds {
         #[command(subcommand)]
@@ -360,6 +360,8 @@ impl Command {
             Command::Bench(arguments) => Some(&mut arguments.brokers),
             Command::Status(arguments) => Some(&mut arguments.brokers),
             Command::Clients(arguments) => Some(arguments.brokers_mut()),
+            Command::Announce(arguments) => Some(&mut arguments.brokers),
+            Command::Interest(arguments) => Some(&mut arguments.brokers),
             Command::Dds { command } => Some(command.brokers_mut()),
             Command::Top { brokers } | Command::Handover { brokers } => Some(brokers),
             _ => None,

@@ -7,20 +7,23 @@ mod support;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
-use support::{Folder, Process, Ran, free_ports, wait_until};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use support::{Folder, Pair, Process, Ran, free_ports, wait_for, wait_until};
+use verge::{Met, Peers};
 
 const NAMES: [&str; 4] = ["p1", "p2", "p3", "p4"];
 
 /// Four peers on this host.
-struct Peers {
+struct Overlay {
     // Before the folder with their logs.
     running: Vec<Process>,
     config: PathBuf,
     folder: Folder,
 }
 
-impl Peers {
-    fn start() -> Peers {
+impl Overlay {
+    fn start() -> Overlay {
         let (ports, http) = (free_ports::<4>(), free_ports::<4>());
         let mut text =
             "[space]\ndimensions = [\"kind\", \"sensor\"]\n[overlay]\nalive = \"200ms\"\n".to_owned();
@@ -31,7 +34,7 @@ impl Peers {
         }
         let folder = Folder::new();
         let config = folder.write("verge.toml", text);
-        let mut peers = Peers { running: Vec::new(), config, folder };
+        let mut peers = Overlay { running: Vec::new(), config, folder };
         peers.running = NAMES.iter().map(|name| peers.spawn(&["peer", "run", name], name)).collect();
         peers.wait_for(4);
         peers
@@ -74,7 +77,7 @@ impl Peers {
 
 #[test]
 fn what_is_announced_is_found_whichever_peer_is_asked_and_whichever_dies() {
-    let mut peers = Peers::start();
+    let mut peers = Overlay::start();
     let _wants = peers.spawn(&["interest", "drone, li*", "--peer", "p3"], "wants");
     let offers = peers.spawn(&["announce", "drone, lidar", "--peer", "p4"], "offers");
     wait_until("both hear of each other", || {
@@ -101,6 +104,76 @@ fn what_is_announced_is_found_whichever_peer_is_asked_and_whichever_dies() {
     // Who is asked to end says so, and is out at once.
     assert_eq!(peers.running.remove(0).terminate(), Some(0));
     peers.wait_for(1);
+}
+
+/// Data behind a match: what is offered comes to who wants it, although the peer dies that both had asked, and so does what a device publishes that
+/// knows nothing of peers.
+#[test]
+fn what_is_wanted_comes_although_the_peer_dies_that_was_asked() {
+    let (ports, http) = (free_ports::<2>(), free_ports::<2>());
+    let mut text =
+        "[[topic]]\nfilter = \"plant/#\"\nperiod = \"10ms\"\ndeadline = \"1s\"\nretain = 100\n".to_owned();
+    for (name, (port, http)) in ["p1", "p2"].iter().zip(ports.iter().zip(http)) {
+        text += &format!("[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\n");
+    }
+    text += "offers = [\"drone, lightning; topic=plant/7\"]\n[overlay]\nalive = \"200ms\"\n";
+    let pair = Pair::start(&text);
+    let start = |name: &str| {
+        let mut command = support::program(["peer", "run", name]);
+        Process::start(command.arg("--config").arg(&pair.site.config), pair.site.folder.path(name))
+    };
+    let mut running = [start("p1"), start("p2")];
+    let peers = Peers::at(&http.map(|port| format!("127.0.0.1:{port}")).join(",")).unwrap();
+    let (consumer, producer) = (pair.site.client(), pair.site.client());
+    let wish = || consumer.interest(&peers, "drone, li*; deadline=1s, loss=0").ok();
+    let found = wait_for("a peer answers", wish);
+    let announced = producer.announce(&peers, "drone, lidar; period=5ms, retain=200").unwrap();
+    wait_until("it is wanted", || announced.is_wanted());
+    // When nobody wants it any more, nothing is sent.
+    drop(found);
+    wait_until("it is not wanted", || !announced.is_wanted());
+    assert_eq!(announced.publish(b"x"), Ok(0));
+    let found = wish().unwrap();
+    wait_until("it is wanted again", || announced.is_wanted());
+    let publish = |numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            assert_eq!(announced.publish(number.to_string().as_bytes()), Ok(1));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    // The consumer may begin a moment later than the producer.
+    let text = |message: &verge::Message| String::from_utf8(message.payload.clone()).unwrap();
+    let first = wait_for("something comes", || {
+        publish(0..1);
+        found.next_within(Duration::from_millis(50))
+    });
+    assert_eq!(text(&first), "0");
+    while found.next_within(Duration::from_millis(200)).is_some() {}
+    publish(1..20);
+    running[0].kill();
+    publish(20..400);
+    let came: Vec<String> = (1..400)
+        .map_while(|_| found.next_within(Duration::from_secs(5)))
+        .map(|message| text(&message))
+        .collect();
+    assert_eq!(came, (1..400).map(|number: u32| number.to_string()).collect::<Vec<_>>());
+    // The device's topic is known by what it is.
+    let device = producer.publisher_by_configuration("plant/7").unwrap();
+    let reading = wait_for("the device is heard", || {
+        device.publish(b"flash").unwrap();
+        found.next_within(Duration::from_millis(100))
+    });
+    assert_eq!((&*reading.topic, text(&reading)), ("plant/7", "flash".to_owned()));
+    // What brokers cannot keep is said.
+    let (told, heard) = channel();
+    let hears = move |met: &Met| _ = told.send(met.clone());
+    let hasty = producer.announce_with(&peers, "drone, lifeline; period=5ms, deadline=1ns", hears).unwrap();
+    let refused = heard.iter().find_map(|met| match met {
+        Met::Refused { why, .. } => Some(why),
+        _ => None,
+    });
+    assert!(refused.unwrap().contains("was refused"));
+    assert!(!hasty.is_wanted());
 }
 
 #[test]

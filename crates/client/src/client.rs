@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     helpers: Helpers,
     /// A byte here wakes the thread.
     waker: UnixStream,
-    patience: Duration,
+    pub(crate) patience: Duration,
     /// Whether connections are encrypted.
     secure: bool,
     /// Why a handshake failed last.
@@ -105,7 +105,7 @@ impl Default for Builder {
 /// The client's thread.
 const THREAD: &str = "verge-client";
 /// Messages that wait for an application which iterates.
-const QUEUE_MESSAGES: usize = 16_384;
+pub(crate) const QUEUE_MESSAGES: usize = 16_384;
 /// Rows of streams asked for at once.
 const ROWS: u32 = 256;
 
@@ -350,7 +350,7 @@ impl Client {
         self.shared.unsubscribe(number);
     }
 
-    fn begin_subscription(
+    pub(crate) fn begin_subscription(
         &self,
         filter: &str,
         needs: Needs,

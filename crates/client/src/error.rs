@@ -62,6 +62,10 @@ pub enum Error {
     Tls(String),
     /// A broker refused a handover.
     Handover(String),
+    /// A peer says what is wrong with what is offered or wanted.
+    Peer(String),
+    /// No peer answers, or none takes it, and why.
+    NoPeer(String),
 }
 
 impl Error {
@@ -70,6 +74,7 @@ impl Error {
         matches!(
             self,
             Error::NoPrimary { .. }
+                | Error::NoPeer(_)
                 | Error::NoAnswer(_)
                 | Error::NotPublished(PublishError::Overloaded | PublishError::NotAdmitted)
         )
@@ -104,7 +109,8 @@ impl fmt::Display for Error {
                 )
             }
             Error::Ended(reason) => write!(f, "the client has ended: {reason}"),
-            Error::System(reason) | Error::Tls(reason) => f.write_str(reason),
+            Error::System(reason) | Error::Tls(reason) | Error::Peer(reason) => f.write_str(reason),
+            Error::NoPeer(reason) => write!(f, "no peer takes it: {reason}"),
             Error::Handover(reason) => write!(f, "no handover: {reason}"),
         }
     }

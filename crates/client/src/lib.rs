@@ -3,6 +3,8 @@
 mod client;
 mod error;
 mod events;
+mod meetings;
+mod peers;
 mod places;
 mod publisher;
 mod subscription;
@@ -12,6 +14,8 @@ pub use contract::{Contract, Epoch, LinkClass, Loss, Needs, Remedies, Span, Time
 pub use endpoint::{Delivery, Reigning};
 pub use error::Error;
 pub use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
+pub use meetings::{Announcement, Found};
+pub use peers::{Met, Peers, Posting, ask_peer};
 pub use places::Reach;
 pub use publisher::{Batch, Publisher};
 pub use report::{LevelReport, NodeReport, OperatorReport, StreamReport};

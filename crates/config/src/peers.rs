@@ -4,7 +4,10 @@ use super::{Understanding, keys};
 use contract::Location;
 use host::Place;
 use overlay::{Extent, Settings};
-use rendezvous::{Kind, Space};
+use rendezvous::{Kind, Profile, Space};
+
+/// Profiles that one peer may offer by itself.
+pub const OFFERS_MAX: usize = 1_024;
 
 /// All peers of a file.
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub struct PeerConfig {
     pub http: Option<Place>,
     /// Where it is.
     pub location: Location,
+    /// Profiles that it offers by itself, all of which can be read.
+    pub offers: Vec<String>,
 }
 
 impl Understanding {
@@ -38,6 +43,7 @@ impl Understanding {
                 address: self.of(&keys::PEERS_ADDRESS, &name)??,
                 http: self.of(&keys::PEERS_HTTP, &name).flatten(),
                 location: self.of(&keys::PEERS_LOCATION, &name)??,
+                offers: self.of(&keys::PEERS_OFFERS, &name)?,
                 name,
             })
         };
@@ -72,7 +78,30 @@ impl Understanding {
             alive_every: self.get(&keys::OVERLAY_ALIVE),
             ..Settings::new(extent?, contacts)
         };
-        Some(PeersConfig { space: space?, overlay, peers })
+        let space = space?;
+        peers.iter().for_each(|peer| self.check_offers(peer, &space));
+        Some(PeersConfig { space, overlay, peers })
+    }
+
+    fn check_offers(&mut self, peer: &PeerConfig, space: &Space) {
+        if peer.offers.len() > OFFERS_MAX {
+            let source = self.source(&keys::PEERS_OFFERS.path_of(&peer.name));
+            let message = format!("{} profiles are above the limit of {OFFERS_MAX}", peer.offers.len());
+            self.problem(&source, message, "let other peers offer some of them".to_owned());
+        }
+        for text in &peer.offers {
+            let why = match Profile::read(space, text) {
+                Err(error) => error.to_string(),
+                Ok(profile) if profile.terms().topic.is_none() => {
+                    "it does not say which topic it is about".to_owned()
+                }
+                Ok(_) => continue,
+            };
+            let source = self.source(&keys::PEERS_OFFERS.path_of(&peer.name));
+            let remedy =
+                "give what the device is, and behind `;` its topic: \"drone, lidar; topic=plant/7/lidar\"";
+            self.problem(&source, format!("`{text}`: {why}"), remedy.to_owned());
+        }
     }
 
     fn space(&mut self) -> Option<Space> {
@@ -120,7 +149,7 @@ mod tests {
     use crate::testing::{Scratch, load};
 
     const PEERS: &str = "[peers.p1]\naddress = \"10.0.0.1:7610\"\nlocation = \"40.06, -74.41\"\n\
-                         [peers.p2]\naddress = \"10.0.0.2:7610\"\nhttp = \"127.0.0.1:7611\"\n";
+                         [peers.p2]\naddress = \"10.0.0.2:7610\"\nhttp = \"127.0.0.1:7611\"\noffers = [\"drone, 80; topic=plant/7\"]\n";
 
     #[test]
     fn peers_of_a_file_are_contacts_of_each_other() {
@@ -143,6 +172,8 @@ mod tests {
             ("[peers.p3]\naddress = \"0.0.0.0:7610\"\n", "all addresses of a host"),
             ("[peers.p4]\nlocation = \"1, 1\"\n", "lacks `address`"),
             ("[peers.p5]\naddress = \"h:1\"\nlocation = \"91, 0\"\n", "91"),
+            ("[peers.p5]\naddress = \"h:1\"\noffers = [\"drone, li*; topic=a\"]\n", "are for interests"),
+            ("[peers.p5]\naddress = \"h:1\"\noffers = [\"drone\"]\n", "which topic"),
             ("[peers.p5]\naddress = \"h:1\"\nlocation = \"here\"\n", "latitude and longitude"),
         ] {
             let problems =

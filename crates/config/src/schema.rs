@@ -62,6 +62,8 @@ pub enum Kind {
     Location,
     /// What is said of things.
     Dimensions,
+    /// What devices are.
+    Profiles,
     /// What payloads are.
     Payload,
     /// Which events an input keeps.
@@ -137,6 +139,7 @@ impl Kind {
             Kind::Names => "list of operators' names and of topics".to_owned(),
             Kind::Location => "latitude and longitude, such as \"40.06, -74.41\"".to_owned(),
             Kind::Dimensions => "list of names, with a range for numbers, such as [\"kind\", \"battery: 0..100\"]".to_owned(),
+            Kind::Profiles => "list of profiles, such as [\"drone, lidar; topic=plant/7/lidar\"]".to_owned(),
             Kind::Payload => {
                 "payload type: \"bytes\", \"i16\", \"i32\", \"f32\", \"f64\", \"text\", \"json:path\" or \"cbor:path\""
                     .to_owned()

@@ -327,6 +327,10 @@ pub(crate) const fn dimensions() -> Takes<Vec<String>> {
     takes(Kind::Dimensions, words)
 }
 
+pub(crate) const fn profiles() -> Takes<Vec<String>> {
+    takes(Kind::Profiles, words)
+}
+
 pub(crate) const fn names() -> Takes<Vec<String>> {
     takes(Kind::Names, words)
 }

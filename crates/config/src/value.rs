@@ -256,7 +256,7 @@ pub fn understand(kind: Kind, raw: &Raw) -> Result<Value, String> {
         (Kind::Location, Raw::Text(text)) => {
             understand_location(text).map_or_else(|| Err(expected()), |found| found.map(Value::Location))
         }
-        (Kind::Dimensions, raw) => words(raw).map(Value::Words).ok_or_else(expected),
+        (Kind::Dimensions | Kind::Profiles, raw) => words(raw).map(Value::Words).ok_or_else(expected),
         (Kind::Nodes | Kind::StoreKeys | Kind::Vote, raw) => {
             understand_kv(kind, raw).unwrap_or_else(|| Err(expected()))
         }

@@ -12,8 +12,8 @@ mod words;
 use contract::{Location, Mutant, RingId, Span, Time};
 use overlay::{Cells, Effects, Extent, Frame, Member, News, PeerId, Rings, Settings, Table};
 use rendezvous::{
-    Area, Carry, EXPIRY, GRACE, Interest, Map, Other, Party, Point, Post, Posts, Profile, ProfileError, Said,
-    Space, Topic, digest,
+    Area, Carry, EXPIRY, GRACE, Interest, Map, Meeting, Party, Point, Post, Posts, Profile, ProfileError,
+    Said, Space, Topic, digest,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use words::{PeerWord, Put, TEXT_BYTES_MAX};
@@ -24,11 +24,10 @@ pub trait PeerEffects {
     fn send(&mut self, to: &Member, word: &PeerWord);
     /// Says something to whoever is at an address.
     fn send_to_address(&mut self, address: &str, word: &PeerWord);
-    /// A topic has to do with something that was put here: what is offered is published there, what is wanted comes there.
-    /// Somebody says this of it.
-    fn start(&mut self, number: u64, topic: Topic, other: &Other);
-    /// It no longer has.
-    fn stop(&mut self, number: u64, topic: Topic);
+    /// Something that was put here has met another: what is offered is published on the topic, what is wanted comes there.
+    fn start(&mut self, number: u64, meeting: &Meeting);
+    /// That is over.
+    fn stop(&mut self, number: u64, meeting: &Meeting);
     /// Something has happened to the region, the tree, or the peer in it.
     fn tell(&mut self, news: &News);
 }
@@ -453,10 +452,12 @@ impl Peer {
                     );
                 }
                 Act::Take { point, number } => self.say(point, PeerWord::Take { number }, out),
-                Act::Start(number, topic, other) if number < PROXIED => out.start(number, topic, &other),
-                Act::Stop(number, topic) if number < PROXIED => out.stop(number, topic),
-                Act::Start(number, topic, other) => self.pass_on(number, Said::Met(topic, other), out),
-                Act::Stop(number, topic) => self.pass_on(number, Said::Parted(topic), out),
+                Act::Start(number, meeting) if number < PROXIED => out.start(number, &meeting),
+                Act::Stop(number, meeting) if number < PROXIED => out.stop(number, &meeting),
+                Act::Start(number, Meeting { topic, other, .. }) => {
+                    self.pass_on(number, Said::Met(topic, other), out);
+                }
+                Act::Stop(number, meeting) => self.pass_on(number, Said::Parted(meeting.topic), out),
             }
         }
     }
@@ -562,8 +563,8 @@ fn cells_in(extent: &Extent, area: &Area) -> Option<Cells> {
 enum Act {
     Put { point: RingId, number: u64, text: String, offers: bool, location: Option<Location>, digest: u128 },
     Take { point: RingId, number: u64 },
-    Start(u64, Topic, Other),
-    Stop(u64, Topic),
+    Start(u64, Meeting),
+    Stop(u64, Meeting),
 }
 
 #[derive(Default)]
@@ -582,12 +583,12 @@ impl Carry for Acts {
         self.0.push(Act::Take { point, number });
     }
 
-    fn start(&mut self, number: u64, topic: Topic, other: &Other) {
-        self.0.push(Act::Start(number, topic, other.clone()));
+    fn start(&mut self, number: u64, meeting: &Meeting) {
+        self.0.push(Act::Start(number, meeting.clone()));
     }
 
-    fn stop(&mut self, number: u64, topic: Topic) {
-        self.0.push(Act::Stop(number, topic));
+    fn stop(&mut self, number: u64, meeting: &Meeting) {
+        self.0.push(Act::Stop(number, meeting.clone()));
     }
 }
 

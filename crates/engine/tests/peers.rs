@@ -5,7 +5,7 @@
 use contract::{Location, Mutant, Span, Time};
 use engine::{Peer, PeerEffects, PeerWord};
 use overlay::{Member, News, PeerId, Rings, Settings};
-use rendezvous::{Interest, Kind, Other, Profile, Space, Topic};
+use rendezvous::{Interest, Kind, Meeting, Profile, Space, Topic};
 use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, befall, check, mend, people};
 use simulation::{seeds, wrong_in};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,9 +29,9 @@ impl PeerEffects for Writing<'_> {
         self.0.sent.push((None, address.to_owned(), word.clone()));
     }
 
-    fn start(&mut self, _number: u64, _topic: Topic, _other: &Other) {}
+    fn start(&mut self, _number: u64, _meeting: &Meeting) {}
 
-    fn stop(&mut self, _number: u64, _topic: Topic) {}
+    fn stop(&mut self, _number: u64, _meeting: &Meeting) {}
 
     fn tell(&mut self, news: &News) {
         self.0.told.push(news.clone());

@@ -78,6 +78,7 @@ pub fn run(config: &PeersConfig, name: &str, insecure: bool, heard: Heard) -> Re
         peers,
         programs,
         location: peer.location,
+        offers: peer.offers.clone(),
         space: config.space.clone(),
         overlay: config.overlay.clone(),
     };

@@ -7,8 +7,8 @@ use crate::report::PeerReport;
 use contract::{Location, Time};
 use engine::{Peer, PeerEffects, PeerWord};
 use overlay::{Member, News, PeerId, Role};
-use rendezvous::{Other, Space, Topic};
-use serde::Serialize;
+use rendezvous::{Meeting, Space};
+use report::{ContractReport, MeetingEvent, NeedsReport};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Settings {
     pub programs: Option<std::net::TcpListener>,
     /// Where it is.
     pub location: Location,
+    /// Profiles that it offers by itself.
+    pub offers: Vec<String>,
     /// What is said of things.
     pub space: Space,
     /// How peers find together.
@@ -66,7 +68,7 @@ async fn serve(
     settings.overlay.contacts = links::without(&settings.address, &settings.overlay.contacts);
     let terms: Arc<str> = terms_of(&settings.space, &settings.overlay).into();
     let id = PeerId { ring: ring_of(&settings.name), life: clock.now().0 };
-    let Settings { name, address, location, space, overlay, .. } = settings;
+    let Settings { name, address, location, offers, space, overlay, .. } = settings;
     let extent = overlay.extent;
     let own = Member { id, name, address, location };
     let (told, mut heard) = mpsc::channel(HEARD_MAX);
@@ -80,6 +82,12 @@ async fn serve(
     let (programs, turned_away) = (BTreeMap::new(), TurnedAway::default());
     let mut out = Outside { links, journal, programs, slow: Vec::new(), turned_away };
     let mut numbers = 0;
+    for text in &offers {
+        numbers += 1;
+        if let Err(error) = peer.offer(clock.now(), numbers, text, &mut out) {
+            journal.warn(&format!("`{text}` is not offered: {error}"));
+        }
+    }
     loop {
         let now = clock.now();
         if peer.next_deadline() <= now {
@@ -102,19 +110,8 @@ async fn serve(
                 }
                 Asked::Put { offers, text, answer } => {
                     numbers += 1;
-                    let (line, lines) = lines();
-                    out.programs.insert(numbers, line);
                     let now = clock.now();
-                    let put = if offers {
-                        peer.offer(now, numbers, &text, &mut out)
-                    } else {
-                        peer.want(now, numbers, &text, &mut out)
-                    };
-                    if put.is_err() {
-                        out.programs.remove(&numbers);
-                    }
-                    let stands = put.map(|()| Stands { number: numbers, lines }).map_err(NotPut::Wrong);
-                    if answer.send(stands).is_err() {
+                    if answer.send(out.put(&mut peer, now, numbers, (offers, &text))).is_err() {
                         // Whoever asked has gone meanwhile.
                         out.programs.remove(&numbers);
                         peer.withdraw(now, numbers, &mut out);
@@ -158,16 +155,6 @@ impl Clock {
         let most = self.began.elapsed() + Duration::from_secs(86_400);
         self.began + after.min(most)
     }
-}
-
-/// What a program is told.
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase", tag = "event")]
-enum Line<'a> {
-    /// There is a topic, since somebody says this.
-    Start { topic: String, other: &'a str },
-    /// There is no longer.
-    Stop { topic: String },
 }
 
 struct Outside<'a> {
@@ -221,6 +208,24 @@ impl Outside<'_> {
         }
     }
 
+    /// A program offers or wants something.
+    fn put(
+        &mut self,
+        peer: &mut Peer,
+        now: Time,
+        number: u64,
+        (offers, text): (bool, &str),
+    ) -> Result<Stands, NotPut> {
+        let (line, lines) = lines();
+        self.programs.insert(number, line);
+        let put =
+            if offers { peer.offer(now, number, text, self) } else { peer.want(now, number, text, self) };
+        if put.is_err() {
+            self.programs.remove(&number);
+        }
+        put.map(|()| Stands { number, lines }).map_err(NotPut::Wrong)
+    }
+
     /// Tells the peer whom it has lost, and lets programs go that do not read.
     fn settle(&mut self, peer: &mut Peer, now: Time) {
         while let Some(lost) = self.links.lost.pop() {
@@ -233,7 +238,7 @@ impl Outside<'_> {
         }
     }
 
-    fn line(&mut self, number: u64, line: &Line<'_>) {
+    fn line(&mut self, number: u64, line: &MeetingEvent) {
         let Some(program) = self.programs.get(&number) else { return };
         let mut text = serde_json::to_string(line).unwrap_or_default();
         text.push('\n');
@@ -252,12 +257,26 @@ impl PeerEffects for Outside<'_> {
         self.links.say(address, None, word);
     }
 
-    fn start(&mut self, number: u64, topic: Topic, other: &Other) {
-        self.line(number, &Line::Start { topic: topic.to_string(), other });
+    fn start(&mut self, number: u64, meeting: &Meeting) {
+        let (topic, other) = (meeting.name().to_string(), meeting.other.says.to_string());
+        let line = match &meeting.agreed {
+            Ok(agreed) => MeetingEvent::Start {
+                topic,
+                other,
+                contract: agreed.contract.as_ref().map(ContractReport::of),
+                needs: NeedsReport::of(&agreed.needs),
+            },
+            Err(why) => MeetingEvent::Unfit { topic, other, why: why.to_string() },
+        };
+        self.line(number, &line);
     }
 
-    fn stop(&mut self, number: u64, topic: Topic) {
-        self.line(number, &Line::Stop { topic: topic.to_string() });
+    fn stop(&mut self, number: u64, meeting: &Meeting) {
+        // Nothing has begun of what did not fit.
+        if meeting.agreed.is_ok() {
+            let (topic, other) = (meeting.name().to_string(), meeting.other.says.to_string());
+            self.line(number, &MeetingEvent::Stop { topic, other });
+        }
     }
 
     fn tell(&mut self, news: &News) {

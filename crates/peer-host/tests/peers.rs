@@ -64,6 +64,7 @@ impl Running {
             peers,
             programs: Some(programs),
             location: corner(at.0, at.1),
+            offers: Vec::new(),
             space,
             overlay,
         };
@@ -134,15 +135,19 @@ impl Program {
 
     /// The next event: what it is, of which topic, and what the other end says.
     fn next(&mut self) -> (String, String, String) {
+        let line = self.next_line();
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        (text("event"), text("topic"), text("other"))
+    }
+
+    fn next_line(&mut self) -> serde_json::Value {
         loop {
             let mut line = String::new();
             assert!(self.0.read_line(&mut line).unwrap() > 0, "the answer ended");
             if line.trim().is_empty() {
                 continue;
             }
-            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-            return (text("event"), text("topic"), text("other"));
+            return serde_json::from_str(&line).unwrap();
         }
     }
 }
@@ -176,14 +181,52 @@ fn programs_meet_whichever_peer_they_ask_and_hear_when_the_other_goes() {
     // What nobody wants is told to nobody.
     let _quiet = Program::offers(&peers[2], "drone, thermal");
     drop(consumer);
-    assert_eq!(producer.next(), ("stop".to_owned(), topic.clone(), String::new()));
+    assert_eq!(producer.next(), ("stop".to_owned(), topic.clone(), "drone, li*".to_owned()));
     let mut second = Program::wants(&peers[3], "drone, li*");
     assert_eq!(second.next(), ("start".to_owned(), topic.clone(), "drone, lidar".to_owned()));
     drop(producer);
-    assert_eq!(second.next(), ("stop".to_owned(), topic, String::new()));
+    assert_eq!(second.next(), ("stop".to_owned(), topic, "drone, lidar".to_owned()));
     let report = peers[0].report();
     assert_eq!(report.regions.len(), 1);
     assert_eq!(peers.iter().filter(|peer| peer.report().role == "master").count(), 1);
+}
+
+/// Both ends are told the same contract, across regions too; and why there is none where one needs what the other does not offer.
+#[test]
+fn what_both_say_of_messages_is_agreed() {
+    let peers = together(3);
+    let mut wants = Program::wants(&peers[0], "drone, li*; deadline=100ms, loss=0");
+    let mut offers = Program::offers(&peers[1], "drone, lidar; period=50ms, deadline=1s, retain=20");
+    let (wanted, offered) = (wants.next_line(), offers.next_line());
+    let contract =
+        serde_json::json!({"period": "50ms", "deadline": "100ms", "loss": 0, "retain": 20, "size": 0});
+    assert_eq!((&wanted["contract"], &offered["contract"]), (&contract, &contract));
+    assert_eq!(wanted["needs"], serde_json::json!({"deadline": "100ms", "loss": 0}));
+    assert_eq!(
+        (wanted["other"].as_str(), offered["other"].as_str()),
+        (Some("drone, lidar"), Some("drone, li*"))
+    );
+    // It is there already.
+    let _device = Program::offers(&peers[2], "drone, lighthouse; topic=plant/7/light");
+    assert_eq!(
+        wants.next(),
+        ("start".to_owned(), "plant/7/light".to_owned(), "drone, lighthouse".to_owned())
+    );
+    // It comes too seldom.
+    let mut often = Program::wants(&peers[2], "drone, lidar; period=10ms");
+    for end in [&mut often, &mut offers] {
+        let line = end.next_line();
+        assert_eq!(
+            (&line["event"], &line["why"]),
+            (&"unfit".into(), &"it is wanted at least every 10ms, and comes every 50ms".into())
+        );
+    }
+    drop(often);
+    drop(wants);
+    let (event, topic, _) = offers.next();
+    assert_eq!((&*event, Some(&*topic)), ("stop", offered["topic"].as_str()));
+    let refused = request(peers[0].programs, "POST", "/api/v1/want", "drone; retain=3");
+    assert!(refused.contains("`retain` is for profiles"), "{refused}");
 }
 
 /// Whichever peer ends, also the master, those who are left find together, and what is put at them meets.
@@ -202,9 +245,9 @@ fn what_is_put_meets_although_peers_end_one_after_the_other() {
         let mut producer = Program::offers(&peers[0], &text);
         let (event, topic, other) = producer.next();
         assert_eq!((&*event, &*other), ("start", "drone, *"));
-        assert_eq!(consumer.next(), ("start".to_owned(), topic.clone(), text));
+        assert_eq!(consumer.next(), ("start".to_owned(), topic.clone(), text.clone()));
         drop(producer);
-        assert_eq!(consumer.next(), ("stop".to_owned(), topic, String::new()));
+        assert_eq!(consumer.next(), ("stop".to_owned(), topic, text));
     }
 }
 
@@ -271,7 +314,7 @@ fn who_looks_in_another_region_finds_what_is_there() {
     let (event, topic, other) = consumer.next();
     assert_eq!((&*event, &*other), ("start", "drone, lidar"));
     drop(there);
-    assert_eq!(consumer.next(), ("stop".to_owned(), topic, String::new()));
+    assert_eq!(consumer.next(), ("stop".to_owned(), topic, "drone, lidar".to_owned()));
     // The one that is elsewhere has heard nothing.
     nowhere.0.get_mut().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let mut line = String::new();

@@ -14,7 +14,9 @@
 use crate::clusters::Cluster;
 use crate::index::{Interests, Key};
 use crate::profile::{Interest, Profile};
+use crate::reading::split;
 use crate::space::Space;
+use crate::terms::{Agreed, MADE, Terms, Unfit};
 use contract::{Mutant, RingId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,7 +52,7 @@ impl Topic {
 impl fmt::Display for Topic {
     /// Its name among topics.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rv/{:032x}", self.0)
+        write!(f, "{MADE}{:032x}", self.0)
     }
 }
 
@@ -69,8 +71,36 @@ pub enum Post {
     Want(Interest),
 }
 
-/// What the other end of a meeting says, as it is written; a long one is cut off at [`SHOWN_BYTES_MAX`]. All that have a topic with somebody say the same.
-pub type Other = Arc<str>;
+impl Post {
+    /// What is said of messages.
+    pub fn terms(&self) -> &Terms {
+        match self {
+            Post::Offer(profile) => profile.terms(),
+            Post::Want(interest) => interest.terms(),
+        }
+    }
+
+    /// What is agreed with the other end of a meeting.
+    ///
+    /// # Errors
+    ///
+    /// What one end needs the other one does not offer.
+    pub fn agree(&self, other: &Other) -> Result<Agreed, Unfit> {
+        match self {
+            Post::Offer(profile) => Terms::agree(profile.terms(), &other.terms),
+            Post::Want(interest) => Terms::agree(&other.terms, interest.terms()),
+        }
+    }
+}
+
+/// What the other end of a meeting says. All that have a topic with somebody say the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Other {
+    /// Its profile or interest, as it is written; a long one is cut off at [`SHOWN_BYTES_MAX`].
+    pub says: Arc<str>,
+    /// What it says of messages.
+    pub terms: Arc<Terms>,
+}
 
 /// So much of a profile or interest is told to the other end.
 pub const SHOWN_BYTES_MAX: usize = 512;
@@ -101,7 +131,7 @@ pub fn digest(topics: impl Iterator<Item = Topic>) -> u128 {
 
 impl Tell for Vec<(Party, Said)> {
     fn met(&mut self, party: Party, topic: Topic, other: &Other) {
-        self.push((party, Said::Met(topic, Arc::clone(other))));
+        self.push((party, Said::Met(topic, other.clone())));
     }
 
     fn parted(&mut self, party: Party, topic: Topic) {
@@ -215,8 +245,9 @@ impl Point {
         }
         // What it said before goes at the end, so that who meets both hears of neither.
         let before = self.entries.remove(&party);
+        let terms = post.terms().clone();
         let side = self.enter(party, post);
-        let (text, shown) = (text.into(), shown(text));
+        let (text, shown) = (text.into(), Other { says: shown(text), terms: Arc::new(terms) });
         let entry = Entry { text, shown, until, side, with: BTreeSet::new(), topics: BTreeMap::new() };
         self.entries.insert(party, entry);
         self.ends.insert((until, party));
@@ -285,7 +316,7 @@ impl Point {
     /// The same, with what the other end of each says.
     pub fn meetings_of(&self, party: Party) -> impl Iterator<Item = (Topic, Other)> {
         let topics = self.entries.get(&party).into_iter().flat_map(|entry| &entry.topics);
-        topics.map(|(topic, shared)| (*topic, Arc::clone(&shared.other)))
+        topics.map(|(topic, shared)| (*topic, shared.other.clone()))
     }
 
     /// Whether it has put something here.
@@ -355,7 +386,7 @@ impl Point {
     fn meet(&mut self, party: Party, other: Party, tell: &mut impl Tell) -> Option<(Topic, Other)> {
         let own = self.entries.get(&party)?;
         let topic = self.topic_of(own, self.entries.get(&other)?);
-        let own_shown = Arc::clone(&own.shown);
+        let own_shown = own.shown.clone();
         let theirs = self.entries.get_mut(&other)?;
         if theirs.with.len() >= MEETINGS_MAX && !theirs.with.contains(&party) {
             return None;
@@ -364,7 +395,7 @@ impl Point {
         if theirs.share(topic, &own_shown) {
             tell.met(other, topic, &own_shown);
         }
-        let shown = Arc::clone(&theirs.shown);
+        let shown = theirs.shown.clone();
         let own = self.entries.get_mut(&party)?;
         own.with.insert(other);
         own.share(topic, &shown).then_some((topic, shown))
@@ -437,15 +468,15 @@ impl Point {
 impl Entry {
     /// Has to do with a topic once more. Returns whether it is new.
     fn share(&mut self, topic: Topic, other: &Other) -> bool {
-        let shared =
-            self.topics.entry(topic).or_insert_with(|| Shared { count: 0, other: Arc::clone(other) });
+        let shared = self.topics.entry(topic).or_insert_with(|| Shared { count: 0, other: other.clone() });
         shared.count += 1;
         shared.count == 1
     }
 }
 
 /// What is written, as others are told of it.
-fn shown(text: &str) -> Other {
+fn shown(text: &str) -> Arc<str> {
+    let text = split(text).0.trim_end();
     text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or(text).into()
 }
 

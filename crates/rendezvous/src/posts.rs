@@ -11,8 +11,10 @@
 //! What it leaves to others: which points are responsible ([`Map`]).
 
 use crate::point::{Other, Post, Said, Topic, digest};
+use crate::terms::{Agreed, Unfit};
 use contract::{Mutant, RingId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// After how long without being put again something is over.
 pub const EXPIRY: Span = Span::secs(60);
@@ -33,10 +35,29 @@ pub trait Carry {
     fn put(&mut self, point: RingId, number: u64, text: &str, post: &Post, digest: u128);
     /// To a point: it is over.
     fn take(&mut self, point: RingId, number: u64);
-    /// There is a topic for something, since somebody says this: an offer is to be sent there, a wish is fulfilled there.
-    fn start(&mut self, number: u64, topic: Topic, other: &Other);
-    /// There is no longer.
-    fn stop(&mut self, number: u64, topic: Topic);
+    /// Something has met another: an offer is to be sent to the topic, a wish is fulfilled there.
+    fn start(&mut self, number: u64, meeting: &Meeting);
+    /// That is over.
+    fn stop(&mut self, number: u64, meeting: &Meeting);
+}
+
+/// A topic of something that is put, and what both ends have to do with it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Meeting {
+    /// Which topic it is.
+    pub topic: Topic,
+    /// What the other end says.
+    pub other: Other,
+    /// What both have agreed on; or why they cannot have what they say.
+    pub agreed: Result<Agreed, Unfit>,
+}
+
+impl Meeting {
+    /// The name of the topic that messages are on.
+    pub fn name(&self) -> Arc<str> {
+        let known = self.agreed.as_ref().ok().and_then(|agreed| agreed.topic.clone());
+        known.unwrap_or_else(|| self.topic.to_string().into())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +66,8 @@ struct Posted {
     post: Post,
     again_at: Time,
     points: BTreeMap<RingId, Heard>,
-    topics: BTreeMap<Topic, Other>,
+    /// As they were told.
+    topics: BTreeMap<Topic, Meeting>,
     /// As it stands among what is due.
     due_at: Time,
 }
@@ -98,8 +120,8 @@ impl Posts {
         for point in posted.points.keys() {
             carry.take(*point, number);
         }
-        for topic in posted.topics.into_keys() {
-            carry.stop(number, topic);
+        for meeting in posted.topics.values() {
+            carry.stop(number, meeting);
         }
     }
 
@@ -179,7 +201,7 @@ impl Posts {
     /// The same, with what the other end of each says.
     pub fn meetings_of(&self, number: u64) -> impl Iterator<Item = (Topic, Other)> {
         let topics = self.posted.get(&number).into_iter().flat_map(|posted| &posted.topics);
-        topics.map(|(topic, other)| (*topic, other.clone()))
+        topics.map(|(topic, meeting)| (*topic, meeting.other.clone()))
     }
 
     /// How many there are.
@@ -234,14 +256,22 @@ impl Posted {
     /// Tells which topics there are now that were not before, and the other way round.
     fn tell(&mut self, number: u64, carry: &mut impl Carry) {
         let all = self.points.values().flat_map(|heard| &heard.topics);
-        let now: BTreeMap<Topic, Other> = all.map(|(topic, other)| (*topic, other.clone())).collect();
-        for (topic, other) in now.iter().filter(|(topic, _)| !self.topics.contains_key(topic)) {
-            carry.start(number, *topic, other);
+        let now: BTreeMap<Topic, &Other> = all.map(|(topic, other)| (*topic, other)).collect();
+        for (topic, other) in &now {
+            if !self.topics.contains_key(topic) {
+                let meeting =
+                    Meeting { topic: *topic, other: (*other).clone(), agreed: self.post.agree(other) };
+                carry.start(number, &meeting);
+                self.topics.insert(*topic, meeting);
+            }
         }
-        for topic in self.topics.keys().filter(|topic| !now.contains_key(topic)) {
-            carry.stop(number, *topic);
-        }
-        self.topics = now;
+        self.topics.retain(|topic, meeting| {
+            let stays = now.contains_key(topic);
+            if !stays {
+                carry.stop(number, meeting);
+            }
+            stays
+        });
     }
 }
 

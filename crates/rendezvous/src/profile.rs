@@ -2,8 +2,9 @@
 
 use crate::clusters::{Cluster, Resolution};
 use crate::pattern::{Bounds, Pattern, Value};
-use crate::reading::{At, Placed, ProfileError, read};
+use crate::reading::{At, Placed, ProfileError, read, terms};
 use crate::space::Space;
+use crate::terms::Terms;
 use contract::Location;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -16,16 +17,18 @@ pub struct Profile {
     /// Of attributes without a dimension, by name.
     others: Vec<(Box<str>, Value)>,
     location: Option<Location>,
+    terms: Terms,
 }
 
 impl Profile {
     /// Reads a profile: elements with commas between, each the value of a dimension (`sensor=lidar`) or of another attribute, or a value for the next
-    /// dimension of which nothing is said (`drone, lidar`).
+    /// dimension of which nothing is said (`drone, lidar`). Behind `;` may stand [`Terms`].
     pub fn read(space: &Space, text: &str) -> Result<Profile, ProfileError> {
         let mut profile = Profile {
             values: vec![None; space.dimensions().len()].into(),
             others: Vec::new(),
             location: None,
+            terms: terms(text)?,
         };
         let (mut lat, mut long) = (None, None);
         for placed in read(space, text)? {
@@ -80,6 +83,11 @@ impl Profile {
     pub fn location(&self) -> Option<Location> {
         self.location
     }
+
+    /// What is said of its messages.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
 }
 
 /// A part of the earth.
@@ -109,12 +117,14 @@ pub struct Interest {
     /// Of attributes without a dimension.
     others: Vec<(Box<str>, Pattern)>,
     area: Option<Area>,
+    terms: Terms,
     pieces: OnceCell<Arc<[Cluster]>>,
 }
 
 impl PartialEq for Interest {
     fn eq(&self, other: &Interest) -> bool {
-        (&self.wanted, &self.others, self.area) == (&other.wanted, &other.others, other.area)
+        (&self.wanted, &self.others, self.area, &self.terms)
+            == (&other.wanted, &other.others, other.area, &other.terms)
     }
 }
 
@@ -125,8 +135,10 @@ impl Interest {
             wanted: vec![None; space.dimensions().len()].into(),
             others: Vec::new(),
             area: None,
+            terms: terms(text)?,
             pieces: OnceCell::new(),
         };
+        interest.terms.check_wanted()?;
         for Placed { pattern, at, .. } in read(space, text)? {
             let bounds = || match &pattern {
                 Pattern::Numbers(bounds) => *bounds,
@@ -154,6 +166,11 @@ impl Interest {
     /// What is asked of each dimension.
     pub fn wanted(&self) -> &[Option<Pattern>] {
         &self.wanted
+    }
+
+    /// What is said of the messages that are wanted.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// The pieces of the curve that it is wanted on, in the space for which it was read. They are found once.

@@ -2,6 +2,7 @@
 
 use crate::pattern::{Bounds, Pattern, Value, number};
 use crate::space::{Kind, NAME_BYTES_MAX, Space, is_name, is_place};
+use crate::terms::{Terms, TermsError};
 use crate::words::number_of;
 
 /// Elements that a profile or an interest may have.
@@ -32,6 +33,9 @@ pub enum ProfileError {
         /// What is wrong with it.
         why: WrongElement,
     },
+    /// What is said of messages is wrong.
+    #[error("{0}")]
+    Terms(#[from] TermsError),
     /// A place that is none.
     #[error("{0}")]
     Location(String),
@@ -122,6 +126,7 @@ pub fn read(space: &Space, text: &str) -> Result<Vec<Placed>, ProfileError> {
     if text.contains(char::is_control) {
         return Err(ProfileError::Control);
     }
+    let (text, _) = split(text);
     let elements = elements(text);
     if elements.iter().all(|element| element.trim().is_empty()) {
         return Err(ProfileError::Empty);
@@ -164,6 +169,21 @@ pub fn read(space: &Space, text: &str) -> Result<Vec<Placed>, ProfileError> {
     }
     placed.sort_by_key(|placed| placed.number);
     Ok(placed)
+}
+
+/// What is said of something, and behind `;` what is said of its messages.
+pub(crate) fn split(text: &str) -> (&str, &str) {
+    let mut quoted = false;
+    text.split_once(|symbol| {
+        quoted ^= symbol == '"';
+        symbol == ';' && !quoted
+    })
+    .unwrap_or((text, ""))
+}
+
+/// What is said of messages.
+pub(crate) fn terms(text: &str) -> Result<Terms, TermsError> {
+    split(text).1.parse()
 }
 
 /// What stands between commas. Those within quotation marks are part of a value.
@@ -310,7 +330,7 @@ fn names(space: &Space) -> String {
 }
 
 /// What is long is shown by how it begins.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),

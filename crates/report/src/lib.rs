@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod broker;
+mod meeting;
 mod pair;
 mod rows;
 mod site;
 
 pub use broker::{LevelReport, NodeReport, OperatorReport, StreamReport};
+pub use meeting::{ContractReport, MeetingEvent, NeedsReport};
 pub use pair::{BrokerRow, PairReport, Place, Role, SCHEMA, State, TopicRow};
 pub use rows::{Before, LevelRow, OperatorRow};
 pub use site::{

@@ -1,5 +1,7 @@
 //! What may be typed after `verge peer`, and what asks a peer.
 
+use super::{BrokerArguments, seconds_or_span};
+use crate::commands::subscribe::Pattern;
 use clap::{Args, Subcommand};
 use contract::Span;
 
@@ -10,6 +12,10 @@ Examples:
   verge announce 'drone, lidar'      offer something, and hear when somebody wants it
   verge interest 'drone, li*'        want something, and hear when it is there
   verge find 'drone, *'              what there is now
+  sensor | verge announce 'drone, lidar; period=50ms' --lines
+                                     publish each line while somebody wants it
+  verge interest 'drone, li*; deadline=100ms, loss=0' --subscribe
+                                     print what comes
 
 docs/peers.md is the manual.";
 
@@ -35,11 +41,57 @@ pub enum PeerCommand {
 #[derive(Args, Debug)]
 pub struct PostArguments {
     /// Values of the dimensions of [space] with commas between, such as 'drone, lidar', or with their names: 'sensor=lidar'. What is wanted may
-    /// have `*`, `li*`, `10..20`, and say where it is looked for: 'lat=40..41, long=-75..-74'.
+    /// have `*`, `li*`, `10..20`, and say where it is looked for: 'lat=40..41, long=-75..-74'. Behind `;` stands what is said of messages.
     pub profile: String,
     /// A peer by its name, or where its HTTP is: host:port [default: the first of the configuration that answers].
     #[arg(long, value_name = "PEER")]
     pub peer: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct AnnounceArguments {
+    #[command(flatten)]
+    pub post: PostArguments,
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    /// Every line of the standard input is a message: it is published while somebody wants it.
+    #[arg(long, short = 'l')]
+    pub lines: bool,
+    /// The publisher's name, which must be its own [default: made up].
+    #[arg(long, short = 'i', value_name = "NAME", requires = "lines")]
+    pub id: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct InterestArguments {
+    #[command(flatten)]
+    pub post: PostArguments,
+    #[command(flatten)]
+    pub brokers: BrokerArguments,
+    /// Print the messages of what is there, as `verge sub` does.
+    #[arg(long, short = 's')]
+    pub subscribe: bool,
+    /// Print the topic before each message.
+    #[arg(long, short = 'v', requires = "subscribe")]
+    pub verbose: bool,
+    /// Print each message so, as `verge sub` does.
+    #[arg(
+        long = "print",
+        short = 'F',
+        value_name = "FORMAT",
+        conflicts_with = "verbose",
+        requires = "subscribe"
+    )]
+    pub pattern: Option<Pattern>,
+    /// End after so many messages.
+    #[arg(long, short = 'C', value_name = "N", requires = "subscribe")]
+    pub count: Option<u64>,
+    /// End after so long (`2` and `2s` are seconds); exit code 1 if nothing came.
+    #[arg(long, short = 'W', value_name = "SECONDS", value_parser = seconds_or_span, requires = "subscribe")]
+    pub wait: Option<Span>,
+    /// The subscriber's name, which must be its own [default: made up].
+    #[arg(long, short = 'i', value_name = "NAME", requires = "subscribe")]
+    pub id: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -94,8 +94,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Kv { command } => kv::run(&command, format, load),
         Command::Peer { command } => peer::run(&load(None)?, &command, format),
         Command::Find(arguments) => peer::find(&load(None)?, &arguments, format),
-        Command::Interest(arguments) => peer::post(&load(None)?, &arguments, false, format),
-        Command::Announce(arguments) => peer::post(&load(None)?, &arguments, true, format),
+        Command::Interest(arguments) => peer::interest(&load(None)?, &arguments, format),
+        Command::Announce(arguments) => peer::announce(&load(None)?, &arguments, format),
         Command::Router { command: RouterCommand::Drain { router, undo, within } } => {
             router::drain(&load(None)?, &router, undo, within, format)
         }

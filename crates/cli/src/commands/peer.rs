@@ -1,23 +1,16 @@
-//! `verge peer`, and what asks a peer: `verge find`, `verge interest`, `verge announce`.
+//! `verge peer`.
+
+mod posts;
 
 use crate::arguments::Format;
-use crate::arguments::peer::{FindArguments, PeerCommand, PostArguments};
+use crate::arguments::peer::PeerCommand;
 use config::{Config, PeersConfig};
 use console::{Outcome, RED, Trouble, coloured, json, line, table, yes};
-use contract::Span;
 use node::signals;
 use peer_host::{PeerReport, RegionReport};
-use serde::{Deserialize, Serialize};
+pub use posts::{announce, find, interest};
+use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
-
-/// How long a peer may take to answer; one that has nothing to say sends an empty line more often.
-const PATIENCE: Duration = Duration::from_secs(15);
-const CONNECTS_WITHIN: Duration = Duration::from_secs(2);
-/// The longest answer that is read.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 pub fn run(config: &Config, command: &PeerCommand, format: Format) -> Outcome {
     match command {
@@ -56,55 +49,6 @@ fn places(config: &Config, wanted: Option<&str>) -> Result<Vec<(String, String)>
     }
 }
 
-/// Why there is no answer.
-enum Failed {
-    /// The peer does not answer.
-    Unreached(String),
-    /// It says what is wrong with what was asked; another peer would say the same.
-    Refused(String),
-}
-
-impl Failed {
-    fn why(self) -> String {
-        let (Failed::Unreached(why) | Failed::Refused(why)) = self;
-        why
-    }
-}
-
-/// A request, and the rest of the answer behind its head.
-fn request(place: &str, method: &str, path: &str, body: &str) -> Result<BufReader<TcpStream>, Failed> {
-    let (is_well, mut answer) = said(place, method, path, body).map_err(Failed::Unreached)?;
-    if is_well {
-        return Ok(answer);
-    }
-    let mut why = String::new();
-    // What cannot be read says nothing.
-    _ = answer.by_ref().take(ANSWER_BYTES_MAX).read_to_string(&mut why);
-    Err(Failed::Refused(why.trim().to_owned()))
-}
-
-/// Whether a request is granted, and the rest of the answer.
-fn said(place: &str, method: &str, path: &str, body: &str) -> Result<(bool, BufReader<TcpStream>), String> {
-    let unreached = |error: std::io::Error| format!("its HTTP port {place} does not answer: {error}");
-    let address = place.to_socket_addrs().map_err(unreached)?.next().ok_or("its address is none")?;
-    let mut stream = TcpStream::connect_timeout(&address, CONNECTS_WITHIN).map_err(unreached)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(unreached)?;
-    // By 1.0 the answer comes without parts.
-    let head = format!("{method} {path} HTTP/1.0\r\nHost: {place}\r\nContent-Length: {}\r\n\r\n", body.len());
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(unreached)?;
-    let mut answer = BufReader::new(stream);
-    let mut line = String::new();
-    answer.read_line(&mut line).map_err(unreached)?;
-    let is_well = line.split(' ').nth(1) == Some("200");
-    while line != "\r\n" {
-        line.clear();
-        if answer.read_line(&mut line).map_err(unreached)? == 0 {
-            return Err(format!("{place} does not answer as a peer does"));
-        }
-    }
-    Ok((is_well, answer))
-}
-
 /// What one peer says.
 #[derive(Serialize)]
 struct Row {
@@ -116,9 +60,8 @@ struct Row {
 }
 
 fn ask((name, place): (String, String)) -> Row {
-    let answer = request(&place, "GET", "/api/v1/peer", "").map_err(Failed::why).and_then(|answer| {
-        let mut body = String::new();
-        answer.take(ANSWER_BYTES_MAX).read_to_string(&mut body).map_err(|error| error.to_string())?;
+    let answer = verge::ask_peer(&place, "/api/v1/peer").map_err(|error| error.to_string());
+    let answer = answer.and_then(|body| {
         serde_json::from_str(&body).map_err(|error| format!("it says what cannot be read: {error}"))
     });
     match answer {
@@ -172,104 +115,4 @@ fn status(config: &Config, peer: Option<&str>, format: Format) -> Outcome {
     }
     line(&shown.to_string())?;
     Ok(yes(well))
-}
-
-/// What a peer says of something that was put.
-#[derive(Deserialize, Serialize)]
-struct Event {
-    event: String,
-    topic: String,
-    #[serde(default)]
-    other: String,
-}
-
-/// Puts something at the first peer that answers.
-fn put(config: &Config, post: &PostArguments, path: &str) -> Result<(String, BufReader<TcpStream>), Trouble> {
-    let mut troubles = Vec::new();
-    for (name, place) in places(config, post.peer.as_deref())? {
-        match request(&place, "POST", path, &post.profile) {
-            Ok(answer) => return Ok((name, answer)),
-            Err(Failed::Refused(why)) => return Err(Trouble(why)),
-            Err(Failed::Unreached(why)) => troubles.push(format!("{name}: {why}")),
-        }
-    }
-    Err(Trouble(troubles.join("; ")))
-}
-
-/// The next event, until then; `None`: none has come.
-fn event(answer: &mut BufReader<TcpStream>, until: Option<Instant>) -> Result<Option<Event>, String> {
-    let mut text = String::new();
-    loop {
-        if let Some(until) = until {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            answer.get_ref().set_read_timeout(Some(left)).map_err(|error| error.to_string())?;
-        }
-        match answer.read_line(&mut text) {
-            Ok(0) => return Err("it has ended".to_owned()),
-            Ok(_) if text.trim().is_empty() => text.clear(),
-            Ok(_) => return serde_json::from_str(&text).map(Some).map_err(|error| error.to_string()),
-            Err(error) if until.is_some() && is_time_out(&error) => {}
-            Err(error) => return Err(format!("nothing is heard of it any more ({error})")),
-        }
-    }
-}
-
-fn is_time_out(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
-}
-
-/// Puts something, and tells what is said of it until the program is ended.
-pub fn post(config: &Config, arguments: &PostArguments, offers: bool, format: Format) -> Outcome {
-    let path = if offers { "/api/v1/offer" } else { "/api/v1/want" };
-    let (name, mut answer) = put(config, arguments, path)?;
-    loop {
-        match event(&mut answer, None) {
-            Ok(None) => {}
-            Ok(Some(event)) if format == Format::Json => {
-                line(&serde_json::to_string(&event).map_err(|error| Trouble(error.to_string()))?)?;
-            }
-            Ok(Some(Event { event, topic, other })) => {
-                line(format!("{event:<5}  {topic}  {other}").trim_end())?;
-            }
-            Err(why) => return Err(Trouble(format!("the peer {name}: {why}; what was put there is over"))),
-        }
-    }
-}
-
-/// Shows what there is, and ends. Yes: something is there.
-pub fn find(config: &Config, arguments: &FindArguments, format: Format) -> Outcome {
-    let (name, mut answer) = put(config, &arguments.post, "/api/v1/want")?;
-    let until = Instant::now() + Duration::from_nanos(arguments.wait.max(Span::ZERO).as_nanos_u64());
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
-    while let Some(Event { event, topic, other }) =
-        event(&mut answer, Some(until)).map_err(|why| Trouble(format!("the peer {name}: {why}")))?
-    {
-        if event == "start" {
-            found.insert(topic, other)
-        } else {
-            found.remove(&topic)
-        };
-    }
-    if format == Format::Json {
-        let events = found.iter().map(|(topic, other)| Found { topic, profile: other });
-        json(&events.collect::<Vec<_>>())?;
-        return Ok(yes(!found.is_empty()));
-    }
-    let mut shown = table(&["what", "topic"], &[]);
-    found.iter().for_each(|(topic, other)| _ = shown.add_row([other.clone(), topic.clone()]));
-    if found.is_empty() {
-        line("Nothing is there that is as said.")?;
-    } else {
-        line(&shown.to_string())?;
-    }
-    Ok(yes(!found.is_empty()))
-}
-
-#[derive(Serialize)]
-struct Found<'a> {
-    topic: &'a str,
-    profile: &'a str,
 }

@@ -246,7 +246,7 @@ pub(super) fn next(
 }
 
 /// Prints one message; `false` when nobody reads any more.
-fn print(
+pub(super) fn print(
     message: &Message,
     verbose: bool,
     pattern: Option<&Pattern>,

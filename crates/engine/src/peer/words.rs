@@ -4,8 +4,9 @@ use contract::Location;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use overlay::{Frame, FrameError};
-use rendezvous::{MEETINGS_MAX, Other, SHOWN_BYTES_MAX, Said, Topic};
+use rendezvous::{MEETINGS_MAX, Other, SHOWN_BYTES_MAX, Said, TERMS_BYTES_MAX, Topic};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One word.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,12 +80,12 @@ impl PeerWord {
             PeerWord::Said { number, said } => {
                 to.u8(3)?.u64(*number)?;
                 match said {
-                    Said::Met(topic, other) => to.u8(0)?.bytes(&topic.0.to_le_bytes())?.str(other)?,
+                    Said::Met(topic, other) => meeting(to.u8(0)?, *topic, other)?,
                     Said::Parted(topic) => to.u8(1)?.bytes(&topic.0.to_le_bytes())?,
                     Said::All(topics) => {
                         to.u8(2)?.array(topics.len() as u64)?;
                         for (topic, other) in topics {
-                            to.bytes(&topic.0.to_le_bytes())?.str(other)?;
+                            meeting(&mut to, *topic, other)?;
                         }
                         &mut to
                     }
@@ -123,8 +124,20 @@ fn within<'a>(from: &mut Decoder<'a>, bytes_max: usize) -> Read<&'a str> {
     if text.len() > bytes_max { Err(FrameError::TooMany("letters in a profile")) } else { Ok(text) }
 }
 
-fn meeting(from: &mut Decoder<'_>) -> Read<(Topic, Other)> {
-    Ok((Topic(bits(from)?), within(from, SHOWN_BYTES_MAX)?.into()))
+type To<'a> = Encoder<&'a mut Vec<u8>>;
+
+fn meeting<'a, 'b>(
+    to: &'a mut To<'b>,
+    topic: Topic,
+    other: &Other,
+) -> Result<&'a mut To<'b>, minicbor::encode::Error<core::convert::Infallible>> {
+    to.bytes(&topic.0.to_le_bytes())?.str(&other.says)?.str(&other.terms.to_string())
+}
+
+fn read_meeting(from: &mut Decoder<'_>) -> Read<(Topic, Other)> {
+    let (topic, says) = (Topic(bits(from)?), within(from, SHOWN_BYTES_MAX)?.into());
+    let terms = within(from, TERMS_BYTES_MAX)?.parse().map_err(|_| FrameError::Invalid("terms"))?;
+    Ok((topic, Other { says, terms: Arc::new(terms) }))
 }
 
 fn location(from: &mut Decoder<'_>) -> Read<Option<Location>> {
@@ -144,14 +157,14 @@ fn bits(from: &mut Decoder<'_>) -> Read<u128> {
 fn said(from: &mut Decoder<'_>) -> Read<Said> {
     Ok(match from.u8()? {
         0 => {
-            let (topic, other) = meeting(from)?;
+            let (topic, other) = read_meeting(from)?;
             Said::Met(topic, other)
         }
         1 => Said::Parted(Topic(bits(from)?)),
         2 => {
             let count = from.array()?.and_then(|count| usize::try_from(count).ok());
             let count = count.filter(|count| *count <= MEETINGS_MAX).ok_or(FrameError::TooMany("topics"))?;
-            Said::All((0..count).map(|_| meeting(from)).collect::<Read<BTreeMap<Topic, Other>>>()?)
+            Said::All((0..count).map(|_| read_meeting(from)).collect::<Read<BTreeMap<Topic, Other>>>()?)
         }
         _ => return Err(FrameError::Unknown),
     })
@@ -163,7 +176,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn words() -> impl Strategy<Value = PeerWord> {
-        let others = || "[a-z*=, ]{0,30}".prop_map(Other::from);
+        let terms = || prop_oneof![Just(""), Just("topic=a/b, period=50ms, loss=0"), Just("deadline=1s")];
+        let others = move || {
+            ("[a-z*=, ]{0,30}", terms()).prop_map(|(says, terms)| Other {
+                says: says.into(),
+                terms: Arc::new(terms.parse().unwrap()),
+            })
+        };
         let topics = prop::collection::btree_map(any::<u128>().prop_map(Topic), others(), 0..5);
         let places = prop::option::of((-90.0..=90.0, -180.0..=180.0));
         let places = places.prop_map(|place| place.map(|(lat, long)| Location::new(lat, long).unwrap()));

@@ -54,8 +54,9 @@ fn whoever_comes_first_both_are_told() {
         let topic = *topic.first().unwrap();
         assert!(topic.to_string().starts_with("rv/"));
         for (one, other) in [(party(1), "drone, li*"), (party(2), "drone, lidar")] {
-            assert_eq!(*told.1[&(one, topic)], *other);
-            assert_eq!(point.meetings_of(one).map(|(_, other)| other).collect::<Vec<_>>(), [other.into()]);
+            assert_eq!(&*told.1[&(one, topic)].says, other);
+            let says = point.meetings_of(one).map(|(_, other)| other.says.to_string());
+            assert_eq!(says.collect::<Vec<_>>(), [other]);
         }
     }
 }
@@ -67,7 +68,24 @@ fn of_what_is_very_long_the_other_end_hears_the_beginning() {
     point.put(party(1), &text, offer(&text), Time(100), &mut told).unwrap();
     point.put(party(2), "drone, *", want("drone, *"), Time(100), &mut told).unwrap();
     let (_, heard) = point.meetings_of(party(2)).next().unwrap();
-    assert!(text.starts_with(&*heard) && (SHOWN_BYTES_MAX - 1..=SHOWN_BYTES_MAX).contains(&heard.len()));
+    assert!(text.starts_with(&*heard.says));
+    assert!((SHOWN_BYTES_MAX - 1..=SHOWN_BYTES_MAX).contains(&heard.says.len()));
+}
+
+#[test]
+fn each_end_hears_what_the_other_one_says_of_messages_and_both_agree() {
+    let (mut point, mut told) = (Point::new(&space()), Told::default());
+    let (offers, wants) =
+        ("drone, lidar; topic=plant/7, period=50ms, retain=20", "drone, *; deadline=100ms, loss=0");
+    point.put(party(1), offers, offer(offers), Time(100), &mut told).unwrap();
+    point.put(party(2), wants, want(wants), Time(100), &mut told).unwrap();
+    let heard = |of| point.meetings_of(party(of)).next().unwrap().1;
+    assert_eq!((&*heard(2).says, &*heard(1).says), ("drone, lidar", "drone, *"));
+    let agreed = offer(offers).agree(&heard(1)).unwrap();
+    assert_eq!(want(wants).agree(&heard(2)).unwrap(), agreed);
+    assert_eq!(agreed.topic.as_deref(), Some("plant/7"));
+    let contract = agreed.contract.unwrap().to_string();
+    assert_eq!(contract, "period 50ms, deadline 100ms, loss 0, retain 20, link edge");
 }
 
 #[test]

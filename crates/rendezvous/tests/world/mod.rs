@@ -5,7 +5,7 @@
 
 use contract::{RingId, Span, Time};
 use rendezvous::{
-    Carry, EXPIRY, GRACE, Interest, Kind, Map, Other, Party, Point, Post, Posts, Profile, Said,
+    Carry, EXPIRY, GRACE, Interest, Kind, Map, Meeting, Party, Point, Post, Posts, Profile, Said,
 };
 use rendezvous::{Space, Topic};
 use simulation::{Agenda, Latency};
@@ -22,7 +22,7 @@ const SETTLES: Span = Span::secs(85);
 const MEETS: Span = Span::secs(1);
 
 enum Frame {
-    Put { number: u64, text: String, post: Post, digest: u128 },
+    Put { number: u64, text: String, post: Box<Post>, digest: u128 },
     Take { number: u64 },
     Said { number: u64, said: Said },
 }
@@ -81,17 +81,17 @@ struct Did {
 
 impl Carry for Did {
     fn put(&mut self, point: RingId, number: u64, text: &str, post: &Post, digest: u128) {
-        self.sent.push((point, Frame::Put { number, text: text.to_owned(), post: post.clone(), digest }));
+        self.sent.push((point, Frame::Put { number, text: text.to_owned(), post: Box::new(post.clone()), digest }));
     }
 
     fn take(&mut self, point: RingId, number: u64) {
         self.sent.push((point, Frame::Take { number }));
     }
 
-    fn start(&mut self, _number: u64, _topic: Topic, _other: &Other) {}
+    fn start(&mut self, _number: u64, _meeting: &Meeting) {}
 
-    fn stop(&mut self, number: u64, topic: Topic) {
-        self.stopped.push((number, topic));
+    fn stop(&mut self, number: u64, meeting: &Meeting) {
+        self.stopped.push((number, meeting.topic));
     }
 }
 
@@ -290,7 +290,7 @@ impl World {
         match frame {
             Frame::Put { number, text, post, digest: heard } => {
                 let party = Party { peer: sender, number };
-                point.hear(party, &text, post, now + EXPIRY, heard, &mut told).unwrap();
+                point.hear(party, &text, *post, now + EXPIRY, heard, &mut told).unwrap();
             }
             Frame::Take { number } => point.take(Party { peer: sender, number }, &mut told),
             Frame::Said { number, said } => posts.hear(sender, number, said, &mut did),
