@@ -274,6 +274,12 @@ pub enum Mutant {
     ForgetOtherRegions,
     /// What a peer puts for others stays, although they do not put it again.
     KeepPassingOn,
+    /// What is put is confirmed before copies of it are.
+    ConfirmAlone,
+    /// Copies that differ stay as they are.
+    NeverCompare,
+    /// What does not belong to a peer any more goes before others have it.
+    LeaveUnseen,
     /// A master does not say that it is one.
     ReignInSilence,
 }

@@ -7,15 +7,19 @@
 //! Whatever changes in a region or in the tree is heeded by putting things again where they belong then, before the old point is heeded no
 //! more (`Posts`); and what a point has that is no longer its own it forgets when all have had time for that.
 
+mod keeping;
 mod words;
 
 use contract::{Location, Mutant, RingId, Span, Time};
+pub use keeping::{LOOK_MAX, NOTE_BYTES_MAX, Note};
 use overlay::{Cells, Effects, Extent, Frame, Member, News, PeerId, Rings, Settings, Table};
 use rendezvous::{
     Area, Carry, EXPIRY, GRACE, Interest, Map, Meeting, Party, Point, Post, Posts, Profile, ProfileError,
     Said, Space, Topic, digest,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use store::{Answer, Item, ItemId, Limits, Store};
 pub use words::{PeerWord, Put, TEXT_BYTES_MAX};
 
 /// What a peer does to the outside.
@@ -30,6 +34,16 @@ pub trait PeerEffects {
     fn stop(&mut self, number: u64, meeting: &Meeting);
     /// Something has happened to the region, the tree, or the peer in it.
     fn tell(&mut self, news: &News);
+    /// Something that is kept is to be written to disk, in order, and lasts until then.
+    fn write(&mut self, id: ItemId, item: &Item, until: Time);
+    /// Something is to be removed from there.
+    fn erase(&mut self, id: ItemId);
+    /// The value of something that was written, also if it is not on disk yet.
+    fn value(&self, id: ItemId) -> Option<Arc<[u8]>>;
+    /// What is kept, or was asked for, has this answer.
+    fn answer(&mut self, request: u64, answer: Answer);
+    /// Something new is kept that is as was wanted here.
+    fn noted(&mut self, number: u64, note: &Note);
 }
 
 /// What is put for peers of other regions, at most.
@@ -70,6 +84,10 @@ pub struct Peer {
     /// What this peer says to itself.
     queue: VecDeque<PeerWord>,
     clears_at: Time,
+    /// What it keeps, how many peers have each, and who of other regions has asked.
+    store: Store,
+    copies: usize,
+    strangers: keeping::Strangers,
 }
 
 /// Why something cannot be put.
@@ -86,7 +104,8 @@ pub enum PutError {
 
 impl Peer {
     /// A peer that is about to look for others.
-    pub fn new(settings: Settings, space: &Space, own: Member, now: Time) -> Peer {
+    pub fn new(settings: Settings, space: &Space, own: Member, keeps: Limits, now: Time) -> Peer {
+        let (store, copies) = (Store::new(own.id.ring, keeps), settings.least);
         Peer {
             space: space.clone(),
             extent: settings.extent,
@@ -102,6 +121,9 @@ impl Peer {
             known: BTreeMap::new(),
             queue: VecDeque::new(),
             clears_at: Time::NEVER,
+            store,
+            copies,
+            strangers: keeping::Strangers::default(),
         }
     }
 
@@ -257,6 +279,9 @@ impl Peer {
         if self.clears_at <= now {
             self.clear();
         }
+        if self.store.next_deadline() <= now {
+            self.with_store(out, |store, places, through| store.handle_timeout(now, places, through));
+        }
         self.settle(now, out);
     }
 
@@ -264,7 +289,7 @@ impl Peer {
     pub fn next_deadline(&self) -> Time {
         let rendezvous =
             self.own.next_deadline().min(self.proxied.next_deadline()).min(self.point.next_deadline());
-        self.rings.next_deadline().min(rendezvous).min(self.clears_at)
+        self.rings.next_deadline().min(rendezvous).min(self.clears_at).min(self.store.next_deadline())
     }
 
     /// Lets the overlay do something, and heeds what that has changed.
@@ -290,6 +315,7 @@ impl Peer {
         self.proxied.handle_change(now, &map, &mut acts);
         self.act(acts, out);
         self.clears_at = self.clears_at.min(now + CLEARS_AFTER);
+        self.with_store(out, |store, places, through| store.handle_change(now, places, through));
     }
 
     /// Another has its name: whatever it said from now on would be taken for a word of that one.
@@ -335,6 +361,17 @@ impl Peer {
                 let posts = if number < PROXIED { &mut self.own } else { &mut self.proxied };
                 posts.hear(from.id.ring, number, said, &mut acts);
                 self.act(acts, out);
+            }
+            PeerWord::Store(word) => self.take_store(now, from, word, out),
+            PeerWord::Noted { number, note } if number < PROXIED => {
+                if self.own.has(number) {
+                    out.noted(number, &note);
+                }
+            }
+            PeerWord::Noted { number, note } => {
+                if let Some(Party { peer, number }) = self.proxies.get(&number).map(|proxied| proxied.party) {
+                    self.say(peer, PeerWord::Noted { number, note }, out);
+                }
             }
             PeerWord::Overlay(_) => {}
         }
@@ -481,7 +518,7 @@ impl Peer {
         }
         let masters = self.rings.tree().masters();
         let member = self.rings.table().members.get(&to).or_else(|| masters.get(&to).copied());
-        if let Some(member) = member.or_else(|| self.known.get(&to)) {
+        if let Some(member) = member.or_else(|| self.known.get(&to)).or_else(|| self.strangers.get(to)) {
             out.send(member, &word);
         }
     }

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use contract::{Location, Mutant, Span, Time};
-use engine::{Peer, PeerEffects, PeerWord};
+use engine::{Note, Peer, PeerEffects, PeerWord};
 use overlay::{Member, News, PeerId, Rings, Settings};
 use rendezvous::{Interest, Kind, Meeting, Profile, Space, Topic};
 use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, befall, check, mend, people};
 use simulation::{seeds, wrong_in};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use store::{Answer, Item, ItemId, Limits};
 
 fn space() -> Space {
     Space::new(&[("kind", Kind::Words), ("sensor", Kind::Words)], false).unwrap()
@@ -36,13 +38,25 @@ impl PeerEffects for Writing<'_> {
     fn tell(&mut self, news: &News) {
         self.0.told.push(news.clone());
     }
+
+    fn write(&mut self, _id: ItemId, _item: &Item, _until: Time) {}
+
+    fn erase(&mut self, _id: ItemId) {}
+
+    fn value(&self, _id: ItemId) -> Option<Arc<[u8]>> {
+        None
+    }
+
+    fn answer(&mut self, _request: u64, _answer: Answer) {}
+
+    fn noted(&mut self, _number: u64, _note: &Note) {}
 }
 
 impl Inhabitant for Host {
     type Word = PeerWord;
 
     fn begin(settings: &Settings, own: Member, now: Time) -> Host {
-        Host(Peer::new(settings.clone(), &space(), own, now))
+        Host(Peer::new(settings.clone(), &space(), own, Limits { items: 1_000, bytes: 1 << 20 }, now))
     }
 
     fn rings(&self) -> &Rings {

@@ -28,6 +28,19 @@ impl Value {
         self.number
     }
 
+    /// The one way of writing it, where equal ones have the same.
+    pub(crate) fn canonical(&self) -> String {
+        match self.number {
+            // Zero has no sign.
+            Some(number) => format!("{}", number + 0.0),
+            None if self.text.contains([',', ';', '*', '=', ':']) || self.text.contains("..") => {
+                format!("\"{}\"", self.text)
+            }
+            None if self.text.trim() != &*self.text || self.text.is_empty() => format!("\"{}\"", self.text),
+            None => self.text.to_string(),
+        }
+    }
+
     /// Numbers are equal by value, however they are written.
     fn equals(&self, other: &Value) -> bool {
         match (self.number, other.number) {

@@ -348,6 +348,11 @@ impl Point {
         }
     }
 
+    /// Who wants something that is so.
+    pub fn who_wants(&self, profile: &Profile) -> impl Iterator<Item = Party> {
+        self.interests.matching(profile).map(|(_, _, party)| *party)
+    }
+
     /// Whom it would meet.
     fn whom(&self, post: &Post) -> Vec<Party> {
         match post {

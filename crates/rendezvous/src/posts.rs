@@ -204,6 +204,11 @@ impl Posts {
         topics.map(|(topic, meeting)| (*topic, meeting.other.clone()))
     }
 
+    /// Whether something is put under this number.
+    pub fn has(&self, number: u64) -> bool {
+        self.posted.contains_key(&number)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.posted.len()

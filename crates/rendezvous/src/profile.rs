@@ -88,6 +88,17 @@ impl Profile {
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
+
+    /// The one way of writing it that all have in common who say the same, without what is said of messages.
+    pub fn canonical(&self, space: &Space) -> String {
+        let named = self.values.iter().zip(space.dimensions());
+        let dimensions = named.filter_map(|(value, dimension)| Some((dimension.name(), value.as_ref()?)));
+        let others = self.others.iter().map(|(name, value)| (&**name, value));
+        let place = self.location.into_iter().flat_map(|at| [("lat", at.lat()), ("long", at.long())]);
+        let all = dimensions.chain(others).map(|(name, value)| format!("{name}={}", value.canonical()));
+        let all = all.chain(place.map(|(name, number)| format!("{name}={}", number + 0.0)));
+        all.collect::<Vec<String>>().join(", ")
+    }
 }
 
 /// A part of the earth.

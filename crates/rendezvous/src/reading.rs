@@ -412,7 +412,25 @@ mod tests {
             let interest = Interest::read(&space, &text);
             if let Ok(profile) = Profile::read(&space, &text) {
                 prop_assert!(interest.is_ok_and(|interest| interest.matches(&profile)));
+                let canonical = profile.canonical(&space);
+                let again = Profile::read(&space, &canonical).unwrap();
+                prop_assert_eq!(again.canonical(&space), canonical.clone());
+                prop_assert_eq!(space.place_of(&again), space.place_of(&profile));
+                prop_assert!(Interest::read(&space, &canonical).unwrap().matches(&profile));
             }
         }
+    }
+
+    #[test]
+    fn who_says_the_same_has_the_same_key() {
+        let space = space(false);
+        let key = |text: &str| Profile::read(&space, text).unwrap().canonical(&space);
+        let same =
+            ["drone, 80", "battery=80.0, KIND=Drone", "drone, battery=8e1; period=5ms", "\"drone\", +80"];
+        same.iter().for_each(|text| assert_eq!(key(text), "kind=drone, battery=80", "{text}"));
+        assert_eq!(
+            key("\"a;b\", x=-0, y=\" c\", lat=1, long=-0.0"),
+            "kind=\"a;b\", x=0, y=\" c\", lat=1, long=0"
+        );
     }
 }

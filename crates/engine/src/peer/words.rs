@@ -1,5 +1,6 @@
 //! What peers say to each other: of the overlay, and of what is offered and wanted.
 
+use super::keeping::{NOTE_BYTES_MAX, Note};
 use contract::Location;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
@@ -7,6 +8,7 @@ use overlay::{Frame, FrameError};
 use rendezvous::{MEETINGS_MAX, Other, SHOWN_BYTES_MAX, Said, TERMS_BYTES_MAX, Topic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use store::StoreWord;
 
 /// One word.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,6 +21,15 @@ pub enum PeerWord {
     Take {
         /// Under which number.
         number: u64,
+    },
+    /// About what is kept.
+    Store(StoreWord),
+    /// Something new is kept that is as was wanted.
+    Noted {
+        /// Under which number it was wanted.
+        number: u64,
+        /// What.
+        note: Note,
     },
     /// What a point says of it.
     Said {
@@ -77,6 +88,17 @@ impl PeerWord {
             PeerWord::Take { number } => {
                 to.u8(2)?.u64(*number)?;
             }
+            PeerWord::Store(word) => {
+                to.u8(4)?;
+                word.append_to(bytes);
+            }
+            PeerWord::Noted { number, note: Note { key, size, value } } => {
+                to.u8(5)?.u64(*number)?.str(key)?.u64(*size)?;
+                match value {
+                    Some(value) => to.bytes(value)?,
+                    None => to.null()?,
+                };
+            }
             PeerWord::Said { number, said } => {
                 to.u8(3)?.u64(*number)?;
                 match said {
@@ -110,9 +132,29 @@ impl PeerWord {
             }),
             2 => PeerWord::Take { number: from.u64()? },
             3 => PeerWord::Said { number: from.u64()?, said: said(&mut from)? },
+            4 => {
+                let word = StoreWord::decode(bytes.get(from.position()..).unwrap_or(&[]));
+                PeerWord::Store(
+                    word.map_err(|_| FrameError::Invalid("what is said of things that are kept"))?,
+                )
+            }
+            5 => PeerWord::Noted { number: from.u64()?, note: note(&mut from)? },
             _ => return Err(FrameError::Unknown),
         })
     }
+}
+
+fn note(from: &mut Decoder<'_>) -> Read<Note> {
+    let (key, size) = (within(from, 2 * TEXT_BYTES_MAX)?.into(), from.u64()?);
+    if from.datatype()? == Type::Null {
+        from.null()?;
+        return Ok(Note { key, size, value: None });
+    }
+    let value = from.bytes()?;
+    if value.len() > NOTE_BYTES_MAX {
+        return Err(FrameError::TooMany("bytes of a value"));
+    }
+    Ok(Note { key, size, value: Some(value.into()) })
 }
 
 fn text(from: &mut Decoder<'_>) -> Read<String> {
@@ -193,6 +235,13 @@ mod tests {
                 PeerWord::Put(Put { number, offers, region, text, location, digest })
             }),
             any::<u64>().prop_map(|number| PeerWord::Take { number }),
+            Just(PeerWord::Store(StoreWord::Want { ids: Vec::new() })),
+            (any::<u64>(), "[a-z, ]{0,9}", prop::option::of(any::<[u8; 3]>())).prop_map(
+                |(number, key, value)| {
+                    let value = value.map(|value| value.to_vec().into());
+                    PeerWord::Noted { number, note: Note { key: key.into(), size: 3, value } }
+                }
+            ),
             (any::<u64>(), any::<u128>(), prop::option::of(others())).prop_map(|(number, topic, met)| {
                 let topic = Topic(topic);
                 let said = met.map_or(Said::Parted(topic), |other| Said::Met(topic, other));

@@ -81,7 +81,10 @@ struct Did {
 
 impl Carry for Did {
     fn put(&mut self, point: RingId, number: u64, text: &str, post: &Post, digest: u128) {
-        self.sent.push((point, Frame::Put { number, text: text.to_owned(), post: Box::new(post.clone()), digest }));
+        self.sent.push((
+            point,
+            Frame::Put { number, text: text.to_owned(), post: Box::new(post.clone()), digest },
+        ));
     }
 
     fn take(&mut self, point: RingId, number: u64) {

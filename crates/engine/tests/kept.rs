@@ -1,0 +1,368 @@
+//! Peers with what they keep: what was confirmed is there whichever peers die, all copies are the same, and nothing is where it does not belong.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
+use contract::{Location, Mutant, RingId, Span, Time};
+use engine::{Note, Peer, PeerEffects, PeerWord};
+use overlay::{Member, News, PeerId, Rings, Settings};
+use rendezvous::{Kind, Meeting, Profile, Space};
+use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, check, people};
+use simulation::{seeds, wrong_in};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use store::{Answer, Item, ItemId, Limits, Query, Version};
+
+const KEPT: Limits = Limits { items: 10_000, bytes: 1 << 20 };
+/// How long a disk takes.
+const SYNCS: Span = Span::millis(8);
+
+fn space() -> Space {
+    Space::new(&[("kind", Kind::Words), ("sensor", Kind::Words)], false).unwrap()
+}
+
+#[derive(Default)]
+struct Disk {
+    things: BTreeMap<ItemId, (Item, Time)>,
+    /// Tickets, and when they are on disk.
+    tickets: VecDeque<(Time, u64)>,
+    answers: BTreeMap<u64, Answer>,
+    notes: Vec<(u64, Note)>,
+}
+
+/// A peer in the world, and its disk.
+struct Host {
+    peer: Peer,
+    disk: Disk,
+}
+
+struct Writing<'a>(&'a mut Letters<PeerWord>, &'a mut Disk);
+
+impl PeerEffects for Writing<'_> {
+    fn send(&mut self, to: &Member, word: &PeerWord) {
+        self.0.sent.push((Some(to.id), to.address.clone(), word.clone()));
+    }
+
+    fn send_to_address(&mut self, address: &str, word: &PeerWord) {
+        self.0.sent.push((None, address.to_owned(), word.clone()));
+    }
+
+    fn start(&mut self, _number: u64, _meeting: &Meeting) {}
+
+    fn stop(&mut self, _number: u64, _meeting: &Meeting) {}
+
+    fn tell(&mut self, news: &News) {
+        self.0.told.push(news.clone());
+    }
+
+    fn write(&mut self, id: ItemId, item: &Item, until: Time) {
+        self.1.things.insert(id, (item.clone(), until));
+    }
+
+    fn erase(&mut self, id: ItemId) {
+        self.1.things.remove(&id);
+    }
+
+    fn value(&self, id: ItemId) -> Option<Arc<[u8]>> {
+        self.1.things.get(&id)?.0.value.clone()
+    }
+
+    fn answer(&mut self, request: u64, answer: Answer) {
+        self.1.answers.insert(request, answer);
+    }
+
+    fn noted(&mut self, number: u64, note: &Note) {
+        self.1.notes.push((number, note.clone()));
+    }
+}
+
+impl Host {
+    fn act<T>(
+        &mut self,
+        now: Time,
+        out: &mut Letters<PeerWord>,
+        act: impl FnOnce(&mut Peer, &mut Writing<'_>) -> T,
+    ) -> T {
+        let Host { peer, disk } = self;
+        let result = act(peer, &mut Writing(out, disk));
+        if let Some(ticket) = peer.take_ticket() {
+            disk.tickets.push_back((now + SYNCS, ticket));
+        }
+        result
+    }
+}
+
+impl Inhabitant for Host {
+    type Word = PeerWord;
+
+    /// A host that comes back has lost its disk.
+    fn begin(settings: &Settings, own: Member, now: Time) -> Host {
+        Host { peer: Peer::new(settings.clone(), &space(), own, KEPT, now), disk: Disk::default() }
+    }
+
+    fn rings(&self) -> &Rings {
+        self.peer.rings()
+    }
+
+    fn hear(&mut self, now: Time, from: &Member, word: PeerWord, out: &mut Letters<PeerWord>) {
+        let mut bytes = Vec::new();
+        word.append_to(&mut bytes);
+        let word = PeerWord::decode(&bytes).unwrap();
+        self.act(now, out, |peer, out| peer.handle_word(now, from, word, out));
+    }
+
+    fn lose(&mut self, now: Time, lost: PeerId, out: &mut Letters<PeerWord>) {
+        self.act(now, out, |peer, out| peer.handle_lost(now, lost, out));
+    }
+
+    fn meet(&mut self, now: Time, met: PeerId, out: &mut Letters<PeerWord>) {
+        self.act(now, out, |peer, out| peer.handle_link(now, met, out));
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Letters<PeerWord>) {
+        while let Some((_, ticket)) = self.disk.tickets.front().copied().filter(|(at, _)| *at <= now) {
+            self.disk.tickets.pop_front();
+            self.act(now, out, |peer, out| peer.handle_synced(now, ticket, Ok(()), out));
+        }
+        self.act(now, out, |peer, out| peer.handle_timeout(now, out));
+    }
+
+    fn next_deadline(&self) -> Time {
+        let disk = self.disk.tickets.front().map_or(Time::NEVER, |(at, _)| *at);
+        self.peer.next_deadline().min(disk)
+    }
+
+    fn move_to(&mut self, now: Time, location: Location, out: &mut Letters<PeerWord>) {
+        self.act(now, out, |peer, out| peer.handle_moved(now, location, out));
+    }
+
+    fn leave(&mut self, now: Time, out: &mut Letters<PeerWord>) {
+        self.act(now, out, |peer, out| peer.handle_leave(now, out));
+    }
+}
+
+const KINDS: [&str; 3] = ["drone", "car", "mast"];
+const SENSORS: [&str; 3] = ["lidar", "light", "radar"];
+
+/// What is known of a key: what was confirmed last, and what was put since of which nobody knows whether it is kept.
+#[derive(Default)]
+struct Known {
+    confirmed: Option<Option<Arc<[u8]>>>,
+    perhaps: Vec<Option<Arc<[u8]>>>,
+}
+
+struct Play {
+    world: World<Host>,
+    known: BTreeMap<String, Known>,
+    /// What is under way: by whom, under which number, of which key, and what.
+    asked: Vec<(usize, u64, String, Option<Arc<[u8]>>)>,
+    numbers: u64,
+    wrong: Wrong,
+}
+
+impl Play {
+    fn new(seed: u64) -> Play {
+        let mut world: World<Host> = World::new(seed);
+        people(&mut world);
+        world.run_for(SETTLES);
+        Play { world, known: BTreeMap::new(), asked: Vec::new(), numbers: 0, wrong: Vec::new() }
+    }
+
+    fn alive(&self) -> Vec<usize> {
+        (0..self.world.players.len()).filter(|of| self.world.players[*of].node.is_some()).collect()
+    }
+
+    fn disk(&self, of: usize) -> &Disk {
+        &self.world.players[of].node.as_ref().unwrap().disk
+    }
+
+    /// Puts something, or deletes it, somewhere. One key is put once at a time, so that it is known what has to be there.
+    fn put(&mut self) {
+        let random = &mut self.world.random;
+        let [lat, long] = [random.u8(..4), random.u8(..4)].map(|step| f64::from(step) * SIDE / 4.0 + 1.0);
+        let (kind, sensor) = (random.choice(KINDS).unwrap(), random.choice(SENSORS).unwrap());
+        let key = format!("{kind}, {sensor}, lat={lat}, long={long}");
+        let deletes = random.u8(..5) == 0;
+        let Some(of) = self.world.random.choice(self.alive()) else { return };
+        if self.asked.iter().any(|(_, _, asked, _)| *asked == key) {
+            return;
+        }
+        self.numbers += 1;
+        let number = self.numbers;
+        let value: Option<Arc<[u8]>> = (!deletes).then(|| number.to_string().as_bytes().into());
+        self.world.with(of, |host, now, out| {
+            let put = (key.as_str(), value.clone());
+            host.act(now, out, |peer, out| peer.keep(now, number, put, Span::FOREVER, out)).unwrap();
+        });
+        self.known.entry(key.clone()).or_default().perhaps.push(value.clone());
+        self.asked.push((of, number, key, value));
+    }
+
+    /// Hears what was answered. Returns whether something was confirmed.
+    fn hear(&mut self) -> bool {
+        let mut confirmed = false;
+        for (of, number, key, value) in std::mem::take(&mut self.asked) {
+            let Some(host) = self.world.players[of].node.as_mut() else { continue };
+            match host.disk.answers.remove(&number) {
+                None => self.asked.push((of, number, key, value)),
+                Some(Answer::Done(_)) => {
+                    confirmed = true;
+                    let known = self.known.entry(key).or_default();
+                    *known = Known { confirmed: Some(value), perhaps: Vec::new() };
+                }
+                Some(_) => {}
+            }
+        }
+        confirmed
+    }
+
+    /// Who has to have what is at a place, as a member of the region says where it is.
+    fn owners(&self, place: RingId, location: Location) -> Vec<RingId> {
+        let cell = self.world.settings.extent.cell_of(location);
+        let inside = self.world.alive().find(|(_, rings)| rings.region().contains(cell));
+        let owners = |rings: &Rings| {
+            let owners = rings.table().owners(place, self.world.settings.least);
+            owners.map(|member| member.id.ring).collect()
+        };
+        inside.map(|(_, rings)| owners(rings)).unwrap_or_default()
+    }
+
+    /// Kills all but one at once of so many peers as have to have everything that was confirmed.
+    fn kill(&mut self) {
+        let space = space();
+        let kept = self.known.iter().filter(|(_, known)| known.confirmed.is_some());
+        let owners = kept.map(|(key, _)| {
+            let profile = Profile::read(&space, key).unwrap();
+            self.owners(space.place_of(&profile), profile.location().unwrap()).len()
+        });
+        let most = owners.min().unwrap_or(self.world.settings.least).saturating_sub(1);
+        for _ in 0..most {
+            let alive = self.alive();
+            let Some(of) = self.world.random.choice(alive) else { return };
+            self.world.kill(of, false);
+            self.asked.retain(|(asked, ..)| *asked != of);
+        }
+    }
+
+    fn start(&mut self) {
+        let of = self.world.random.usize(..self.world.players.len());
+        self.world.start(of);
+    }
+
+    /// Asks some peer, and returns what it answers.
+    fn ask(&mut self, ask: impl FnOnce(&mut Peer, Time, u64, &mut Writing<'_>)) -> Answer {
+        self.numbers += 1;
+        let number = self.numbers;
+        let of = self.world.random.choice(self.alive()).unwrap();
+        self.world.with(of, |host, now, out| host.act(now, out, |peer, out| ask(peer, now, number, out)));
+        self.world.run_for(Span::secs(5));
+        self.world.players[of].node.as_mut().unwrap().disk.answers.remove(&number).expect("an answer")
+    }
+
+    fn check_values(&mut self) {
+        let known: Vec<(String, Known)> = std::mem::take(&mut self.known).into_iter().collect();
+        let mut there = 0;
+        for (key, Known { confirmed, perhaps }) in &known {
+            let may: Vec<Option<Arc<[u8]>>> =
+                confirmed.iter().cloned().chain(perhaps.iter().cloned()).collect();
+            let answer = self.ask(|peer, now, number, out| peer.fetch(now, number, key, out).unwrap());
+            match answer {
+                Answer::Got(item) => {
+                    there += usize::from(item.is_some());
+                    let value = item.and_then(|item| item.value);
+                    if !may.contains(&value) && (confirmed.is_some() || value.is_some()) {
+                        self.wrong.push(("values", format!("{key}: {value:?} instead of one of {may:?}")));
+                    }
+                }
+                other => self.wrong.push(("answers", format!("{key}: {other:?}"))),
+            }
+        }
+        let interest = format!("lat=0..{SIDE}, long=0..{SIDE}");
+        let query = Query { interest, after: None, limit: 1_000, values: true };
+        match self.ask(|peer, now, number, out| peer.look(now, number, &query, out).unwrap()) {
+            Answer::Found { items, next: None, silent: 0 } if items.len() == there => {}
+            Answer::Found { items, next, silent } => {
+                let found = (items.len(), next, silent);
+                self.wrong.push(("queries", format!("{found:?}, and {there} are there")));
+            }
+            other => self.wrong.push(("queries", format!("{other:?}"))),
+        }
+    }
+
+    /// Everything is on the disks of those who have to have it, the same, and on no others.
+    fn check_copies(&mut self) {
+        let alive = self.alive();
+        let mut holders: BTreeMap<ItemId, BTreeMap<RingId, Version>> = BTreeMap::new();
+        for of in &alive {
+            let ring = self.world.players[*of].member.id.ring;
+            for (id, (item, _)) in &self.disk(*of).things {
+                holders.entry(*id).or_default().insert(ring, item.version);
+            }
+        }
+        for (id, has) in holders {
+            let location = alive
+                .iter()
+                .find_map(|of| self.disk(*of).things.get(&id).map(|(item, _)| item.location))
+                .unwrap();
+            let owners = self.owners(id.place, location);
+            let same = has.values().all(|version| Some(version) == has.values().next());
+            if !same || has.len() != owners.len() || !owners.iter().all(|owner| has.contains_key(owner)) {
+                self.wrong.push(("copies", format!("{id:?} is at {has:?} and belongs to {owners:?}")));
+            }
+        }
+    }
+}
+
+/// One world in which things are put and peers die, come back without their disks, and come anew. What is wrong in the end.
+fn play(seed: u64) -> Wrong {
+    let mut play = Play::new(seed);
+    for _ in 0..play.world.random.usize(4..12) {
+        for _ in 0..play.world.random.usize(1..12) {
+            play.put();
+            let wait = play.world.random.i64(0..40);
+            play.world.run_for(Span::millis(wait));
+            // Right after something was confirmed is the worst moment.
+            if play.hear() && play.world.random.u8(..6) == 0 {
+                break;
+            }
+        }
+        match play.world.random.u8(..4) {
+            0 | 1 => play.kill(),
+            2 => play.start(),
+            _ => {
+                let (lat, long) = (play.world.random.f64() * SIDE, play.world.random.f64() * SIDE);
+                let of = play.world.add(at(lat, long));
+                play.world.start(of);
+            }
+        }
+        // Copies are made anew before others die.
+        play.world.run_for(Span::secs(5));
+        play.hear();
+        // Contacts come back: without any, who comes anew finds nobody.
+        (0..3.min(play.world.players.len())).for_each(|contact| play.world.start(contact));
+        play.world.run_for(SETTLES);
+    }
+    let mut wrong = check(&play.world);
+    play.check_copies();
+    play.check_values();
+    wrong.append(&mut play.wrong);
+    wrong
+}
+
+#[test]
+fn what_was_confirmed_is_there_whichever_peers_die() {
+    assert_eq!(wrong_in(seeds(40), play), []);
+}
+
+#[test]
+fn what_the_store_must_not_do_is_noticed() {
+    for (mutant, checkers) in [
+        (Mutant::ConfirmAlone, &["values"][..]),
+        (Mutant::NeverCompare, &["copies", "values"]),
+        (Mutant::LeaveUnseen, &["values", "copies"]),
+    ] {
+        Mutant::switch(Some(mutant));
+        let noticed = (0..200).any(|seed| play(seed).iter().any(|(name, _)| checkers.contains(name)));
+        Mutant::switch(None);
+        assert!(noticed, "{mutant:?}");
+    }
+}
