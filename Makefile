@@ -128,7 +128,7 @@ fuzz-check:
 	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --target-dir $(TARGET)
 
 # What is deterministic, and the nodes that are made of it.
-CORES := contract wire report broker endpoint processing mqtt access kv journal backlog federation rendezvous overlay engine simulation
+CORES := contract wire report broker endpoint processing mqtt access kv journal backlog federation rendezvous overlay store engine simulation
 
 ## See that the cores need no operating system: they are built for a target that has none.
 bare: tools

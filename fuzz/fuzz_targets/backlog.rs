@@ -2,7 +2,8 @@
 #![no_main]
 
 use backlog::{
-    Answering, Ask, Asking, AskingSettings, Beat, Handed, HandedOn, Hands, Item, Kept, Logs, Looked, Part, Place, Progress, Want,
+    Answering, Ask, Asking, AskingSettings, Beat, Handed, HandedOn, Hands, Item, Kept, Logs, Looked, Part,
+    Place, Progress, Want,
 };
 use contract::{Span, Time};
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +21,9 @@ impl Hands for Doing {
     }
 
     fn hand_on(&mut self, message: &HandedOn<'_>) -> Handed {
-        let Some(Ask { want: Want::Give { missing, .. }, .. }) = &self.asked else { panic!("nothing was asked for") };
+        let Some(Ask { want: Want::Give { missing, .. }, .. }) = &self.asked else {
+            panic!("nothing was asked for")
+        };
         let item = &message.item;
         let is_of = |(first, last): &(u64, u64)| (*first..=*last).contains(&item.seq);
         assert!(missing.iter().any(|(name, ranges)| *name.topic == *item.topic && ranges.iter().any(is_of)));
@@ -52,7 +55,15 @@ impl Logs for Few {
     ) -> Looked {
         for position in (1..=20).filter(|position| *position > after).take(items) {
             let created = Time(position);
-            let item = Item { topic: "a/b", publisher: "p", life: 1, seq: position, created, flags: 0, payload: b"x" };
+            let item = Item {
+                topic: "a/b",
+                publisher: "p",
+                life: 1,
+                seq: position,
+                created,
+                flags: 0,
+                payload: b"x",
+            };
             if !each(&Kept { position, item }) {
                 return Looked { to: position, is_end: false };
             }

@@ -27,7 +27,10 @@ impl Files for Memory {
     fn write(&mut self, name: FileName, at: u64, bytes: &[u8]) -> Result<(), FileError> {
         let file = self.0.get_mut(&name).ok_or(FileError::Full)?;
         let at = usize::try_from(at).map_err(|_| FileError::Full)?;
-        file.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len())).ok_or(FileError::Full)?.copy_from_slice(bytes);
+        file.get_mut(at..)
+            .and_then(|rest| rest.get_mut(..bytes.len()))
+            .ok_or(FileError::Full)?
+            .copy_from_slice(bytes);
         Ok(())
     }
 
@@ -56,7 +59,8 @@ fuzz_target!(|files: Vec<(bool, u8, u8, Vec<u8>)>| {
         true => FileName::Notes(id.into()),
         false => FileName::Segment { id: id.into(), generation: generation.into() },
     };
-    let files = files.into_iter().map(|(notes, id, generation, bytes)| (name(notes, id % 8, generation % 2), bytes));
+    let files =
+        files.into_iter().map(|(notes, id, generation, bytes)| (name(notes, id % 8, generation % 2), bytes));
     let settings = Settings {
         segment_bytes: 16 << 10,
         bytes_max: 256 << 10,
@@ -66,14 +70,22 @@ fuzz_target!(|files: Vec<(bool, u8, u8, Vec<u8>)>| {
     };
     let Ok(mut journal) = Journal::open(Memory(files.collect()), settings) else { return };
     let now = Time(1_000_000_000_000);
-    let Ok(topic) = journal.topic(b"t", TopicSettings { keep: Span::secs(60), ..TopicSettings::default() }) else {
+    let Ok(topic) = journal.topic(b"t", TopicSettings { keep: Span::secs(60), ..TopicSettings::default() })
+    else {
         return;
     };
     let before = journal.last();
     let mut kept = Vec::new();
     for sequence in 0..20 {
-        let item =
-            NewItem { topic, identity: b"i", sequence, created: now, expires: Time::NEVER, flags: 0, payload: b"p" };
+        let item = NewItem {
+            topic,
+            identity: b"i",
+            sequence,
+            created: now,
+            expires: Time::NEVER,
+            flags: 0,
+            payload: b"p",
+        };
         kept.extend(journal.append(now, &item).map(|position: Position| (position, sequence)));
         journal.maintain(now, 4_096);
     }

@@ -61,7 +61,9 @@ fuzz_target!(|steps: Vec<(u8, u8, u8, u8, Vec<u8>)>| {
                     };
                     let head = head.seal(&BodyHash::of(&body), &KEY);
                     let _ = lane.take(sender, &[&head[..], &body].concat());
-                    if let Ok(greeting) = <&[u8; GREETING_BYTES]>::try_from(&body[..body.len().min(GREETING_BYTES)]) {
+                    if let Ok(greeting) =
+                        <&[u8; GREETING_BYTES]>::try_from(&body[..body.len().min(GREETING_BYTES)])
+                    {
                         let _ = Greeting::parse(greeting);
                         let answer = body.last_chunk::<CHALLENGE_BYTES>();
                         drop(answer.map(|answer| Challenge::open(answer, greeting, &KEY)));

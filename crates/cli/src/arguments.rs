@@ -314,6 +314,12 @@ pub enum Command {
     Interest(peer::InterestArguments),
     /// Offer something, and hear when somebody wants it and when nobody does, until Ctrl-C. Or publish it while somebody wants it.
     Announce(peer::AnnounceArguments),
+    /// What peers keep: put, get, query and delete values by what they are.
+    #[command(after_help = peer::STORE_EXAMPLES)]
+    Store {
+        #[command(subcommand)]
+        command: peer::StoreCommand,
+    },
     /// Domains of DDS, bridged by brokers and between sites.
     Dds {
         #[command(subcommand)]

@@ -29,7 +29,7 @@ impl Overlay {
             "[space]\ndimensions = [\"kind\", \"sensor\"]\n[overlay]\nalive = \"200ms\"\n".to_owned();
         for ((name, port), http) in NAMES.iter().zip(ports).zip(http) {
             text += &format!(
-                "[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\nlocation = \"40.2, -74.8\"\n"
+                "[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\nlocation = \"40.2, -74.8\"\nstore = \"kept-{name}\"\n"
             );
         }
         let folder = Folder::new();
@@ -174,6 +174,52 @@ fn what_is_wanted_comes_although_the_peer_dies_that_was_asked() {
     });
     assert!(refused.unwrap().contains("was refused"));
     assert!(!hasty.is_wanted());
+}
+
+/// What was put is there when two of the three die that have it, and when all have been killed and come back.
+#[test]
+fn what_is_put_survives_the_death_of_all_but_one_that_have_it_and_of_all() {
+    let mut peers = Overlay::start();
+    let _hears = peers.spawn(&["interest", "drone, colour=red", "--peer", "p4"], "hears");
+    wait_until("it is put", || peers.reports().iter().any(|report| report["posts"].as_u64() == Some(1)));
+    let profile = |number: u32| format!("drone, s{number}, colour=red");
+    for number in 0..12 {
+        let at = NAMES[number as usize % 4];
+        let value = number.to_string();
+        peers.run(&["store", "put", &profile(number), "-m", &value, "--peer", at]).must(0, &[]);
+    }
+    wait_until("who wants such things hears of all", || {
+        (0..12).all(|number| peers.said("hears").contains(&format!("sensor=s{number}, ")))
+    });
+    peers.run(&["store", "put", "drone, s0, colour=red", "-m", "anew"]).must(0, &[]);
+    peers.run(&["store", "delete", "drone, s1, colour=red", "--peer", "p2"]).must(0, &[]);
+    let is_there = |peers: &Overlay| {
+        for number in 2..12 {
+            assert_eq!(
+                peers.run(&["store", "get", &profile(number), "--peer", "p4"]).out,
+                number.to_string()
+            );
+        }
+        assert_eq!(peers.run(&["store", "get", &profile(0), "--peer", "p4"]).out, "anew");
+        peers.run(&["store", "get", &profile(1), "--peer", "p4"]).must(1, &["nothing is kept"]);
+        let found = peers.run(&["store", "query", "colour=red", "--values", "--peer", "p4", "-o", "json"]);
+        let found: Value = serde_json::from_str(&found.out).unwrap();
+        assert_eq!((found["things"].as_array().unwrap().len(), &found["silent"]), (11, &0.into()));
+    };
+    is_there(&peers);
+    // Two at once.
+    peers.running.drain(..2).for_each(|mut peer| peer.kill());
+    is_there(&peers);
+    // And all.
+    peers.running.drain(..).for_each(|mut peer| peer.kill());
+    peers.running = NAMES.iter().map(|name| peers.spawn(&["peer", "run", name], name)).collect();
+    peers.wait_for(4);
+    is_there(&peers);
+    // What was said of things in another space has other places.
+    peers.running.drain(..).for_each(|mut peer| peer.kill());
+    let config = std::fs::read_to_string(&peers.config).unwrap();
+    std::fs::write(&peers.config, config.replace("\"sensor\"", "\"sensors\"")).unwrap();
+    peers.run(&["peer", "run", "p1"]).must(2, &["has things of another [space]"]);
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub enum Error {
     Handover(String),
     /// A peer says what is wrong with what is offered or wanted.
     Peer(String),
+    /// Nothing is kept under that.
+    Nothing,
     /// No peer answers, or none takes it, and why.
     NoPeer(String),
 }
@@ -110,6 +112,7 @@ impl fmt::Display for Error {
             }
             Error::Ended(reason) => write!(f, "the client has ended: {reason}"),
             Error::System(reason) | Error::Tls(reason) | Error::Peer(reason) => f.write_str(reason),
+            Error::Nothing => f.write_str("nothing is kept under this profile"),
             Error::NoPeer(reason) => write!(f, "no peer takes it: {reason}"),
             Error::Handover(reason) => write!(f, "no handover: {reason}"),
         }

@@ -38,7 +38,7 @@ impl Client {
     ) -> Result<Announcement, Error> {
         let publishers: Publishers = Arc::default();
         let publishing = Publishing { client: self.clone(), publishers: Arc::clone(&publishers) };
-        let posting = peers.put(true, profile, Following::new(publishing, hears))?;
+        let posting = peers.post(true, profile, Following::new(publishing, hears))?;
         Ok(Announcement { client: self.clone(), publishers, posting })
     }
 
@@ -72,7 +72,7 @@ impl Client {
             dropped: Arc::clone(&dropped),
             open: BTreeMap::new(),
         };
-        let posting = peers.put(false, interest, Following::new(receiving, hears))?;
+        let posting = peers.post(false, interest, Following::new(receiving, hears))?;
         Ok(Found { posting, receiver, dropped })
     }
 }

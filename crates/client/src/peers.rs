@@ -4,6 +4,8 @@
 //! then is taken to last until that one has had time to say the same.
 
 use crate::Error;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use contract::{Contract, Needs};
 use host::{Helpers, Place};
 use report::MeetingEvent;
@@ -24,14 +26,14 @@ const RESTS: Duration = Duration::from_millis(500);
 /// How long another peer may take to say what the one before has said.
 const SAYS_WITHIN: Duration = Duration::from_secs(5);
 /// The longest line that is read, and the longest answer.
-const LINE_BYTES_MAX: usize = 64 << 10;
+const LINE_BYTES_MAX: usize = 256 << 10;
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Peers that may be given.
 const PEERS_MAX: usize = 1_024;
 
 /// Peers of one overlay: any of them may be asked, and the first that answers is.
 #[derive(Clone, Debug)]
-pub struct Peers(Arc<[Place]>);
+pub struct Peers(pub(crate) Arc<[Place]>);
 
 /// What becomes of something that is offered or wanted.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,6 +68,15 @@ pub enum Met {
         topic: String,
         /// Why.
         why: String,
+    },
+    /// Something new is kept that is as was wanted.
+    Stored {
+        /// What it is, as a profile.
+        key: String,
+        /// How many bytes its value has.
+        bytes: u64,
+        /// The value, if it has no more than 64 KiB.
+        value: Option<Vec<u8>>,
     },
     /// This peer has it now.
     Asked {
@@ -147,15 +158,15 @@ impl Peers {
     /// # }
     /// ```
     pub fn offer(&self, profile: &str, hears: impl FnMut(&Met) + Send + 'static) -> Result<Posting, Error> {
-        self.put(true, profile, hears)
+        self.post(true, profile, hears)
     }
 
     /// Wants something, and hears of it. Returns when a peer has it.
     pub fn want(&self, interest: &str, hears: impl FnMut(&Met) + Send + 'static) -> Result<Posting, Error> {
-        self.put(false, interest, hears)
+        self.post(false, interest, hears)
     }
 
-    pub(crate) fn put(&self, offers: bool, text: &str, hears: impl Hears) -> Result<Posting, Error> {
+    pub(crate) fn post(&self, offers: bool, text: &str, hears: impl Hears) -> Result<Posting, Error> {
         let path = if offers { "/api/v1/offer" } else { "/api/v1/want" };
         let asking = Asking { places: Arc::clone(&self.0), path, text: text.to_owned() };
         let first = asking.first(0)?;
@@ -174,15 +185,33 @@ impl Peers {
 
 /// What a peer answers to `GET` of a path.
 pub fn ask_peer(place: &str, path: &str) -> Result<String, Error> {
-    let answer = request(place, "GET", path, "")?;
-    let mut body = String::new();
-    let read = answer.take(ANSWER_BYTES_MAX).read_to_string(&mut body);
+    let body = rest(place, request(place, "GET", path, &[])?)?;
+    String::from_utf8(body).map_err(|error| Error::NoPeer(format!("{place}: {error}")))
+}
+
+/// The body of an answer.
+pub(crate) fn rest(place: &str, answer: BufReader<TcpStream>) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    let read = answer.take(ANSWER_BYTES_MAX).read_to_end(&mut body);
     read.map_err(|error| Error::NoPeer(format!("{place}: {error}")))?;
     Ok(body)
 }
 
+/// The bytes that a text stands for.
+pub(crate) fn bytes_of(text: String, encoding: Option<&str>) -> Option<Vec<u8>> {
+    match encoding {
+        Some("base64") => STANDARD.decode(text).ok(),
+        _ => Some(text.into_bytes()),
+    }
+}
+
 /// A request, and the rest of the answer behind its head.
-fn request(place: &str, method: &str, path: &str, body: &str) -> Result<BufReader<TcpStream>, Error> {
+pub(crate) fn request(
+    place: &str,
+    method: &str,
+    path: &str,
+    body: &[u8],
+) -> Result<BufReader<TcpStream>, Error> {
     let (code, mut answer) = said(place, method, path, body).map_err(Error::NoPeer)?;
     if code == 200 {
         return Ok(answer);
@@ -192,11 +221,15 @@ fn request(place: &str, method: &str, path: &str, body: &str) -> Result<BufReade
     _ = answer.by_ref().take(LINE_BYTES_MAX as u64).read_to_string(&mut why);
     let why = why.trim().to_owned();
     // One that is full or ends says so; another one may take it.
-    if code == 503 { Err(Error::NoPeer(format!("{place}: {why}"))) } else { Err(Error::Peer(why)) }
+    match code {
+        503 => Err(Error::NoPeer(format!("{place}: {why}"))),
+        404 => Err(Error::Nothing),
+        _ => Err(Error::Peer(why)),
+    }
 }
 
 /// The code of an answer, and the rest of it.
-fn said(place: &str, method: &str, path: &str, body: &str) -> Result<(u16, BufReader<TcpStream>), String> {
+fn said(place: &str, method: &str, path: &str, body: &[u8]) -> Result<(u16, BufReader<TcpStream>), String> {
     let unreached = |error: io::Error| format!("the HTTP port {place} does not answer: {error}");
     let address = place.to_socket_addrs().map_err(unreached)?.next();
     let address = address.ok_or_else(|| format!("the name in {place} has no address"))?;
@@ -204,7 +237,7 @@ fn said(place: &str, method: &str, path: &str, body: &str) -> Result<(u16, BufRe
     stream.set_read_timeout(Some(PATIENCE)).map_err(unreached)?;
     // By 1.0 the answer comes without parts.
     let head = format!("{method} {path} HTTP/1.0\r\nHost: {place}\r\nContent-Length: {}\r\n\r\n", body.len());
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(unreached)?;
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).map_err(unreached)?;
     let mut answer = BufReader::new(stream);
     let mut head = answer.by_ref().take(LINE_BYTES_MAX as u64);
     let mut line = String::new();
@@ -231,7 +264,7 @@ impl Asking {
     fn first(&self, from: usize) -> Result<(usize, BufReader<TcpStream>), Error> {
         let mut troubles = Vec::new();
         for place in (from..from + self.places.len()).map(|place| place % self.places.len()) {
-            match request(&self.name(place), "POST", self.path, &self.text) {
+            match request(&self.name(place), "POST", self.path, self.text.as_bytes()) {
                 Ok(answer) => return Ok((place, answer)),
                 Err(Error::NoPeer(why)) => troubles.push(why),
                 Err(other) => return Err(other),
@@ -292,6 +325,10 @@ impl Held {
                 Some(Met::Stop { topic })
             }
             MeetingEvent::Unfit { other, why, .. } => Some(Met::Unfit { other, why }),
+            MeetingEvent::Stored { key, bytes, value, encoding } => {
+                let value = value.and_then(|value| bytes_of(value, encoding.as_deref()));
+                Some(Met::Stored { key, bytes, value })
+            }
         }
     }
 

@@ -231,6 +231,8 @@ keys! {
         PEERS_ADDRESS: Option<Place> = key("peers.*.address", address(), "", "Where this peer listens for others, and they reach it.");
         PEERS_HTTP: Option<Place> = key("peers.*.http", address_or_none(), "\"none\"", "Where programs of its host offer and want things over HTTP, and it shows how it is. See peers.md.");
         PEERS_LOCATION: Option<Location> = key("peers.*.location", location(), "\"0, 0\"", "Where it is.");
+        PEERS_STORE: Option<PathBuf> = key("peers.*.store", folder(), "\"\"", "The folder where it keeps what programs put (`verge store`), on a disk of its host. Empty: in memory, where it is gone with its process; other peers have copies.");
+        PEERS_STORE_BYTES: u64 = key("peers.*.store_bytes", bytes_within(1 << 20, 1 << 44), "\"256MiB\"", "Bytes of keys and values that it keeps. Without `store` they are in memory.");
         PEERS_OFFERS: Vec<String> = key("peers.*.offers", profiles(), "[]", "Profiles that it offers by itself, of devices that know nothing of peers: \"drone, lidar; topic=plant/7/lidar\". They are where the peer is, unless they say lat and long.");
         CLIENT_USER: Option<String> = key("client.user", user(), "\"\"", "Who the commands are that connect to brokers (pub, sub, status and so on); --user wins. Empty: nobody, which brokers with users call `anonymous`.");
         CLIENT_PASSWORD_FILE: Option<PathBuf> = key("client.password_file", path(), "\"\"", "A file with that user's password in its first line. The environment variable VERGE_PASSWORD wins over it, and --password-file over both.");

@@ -442,11 +442,16 @@ impl Understanding {
     /// A file that is named. A relative path in a file starts at that file, so that it means the same wherever a command is typed.
     fn file(&self, key: &Typed<Option<PathBuf>>) -> Option<PathBuf> {
         let path = self.get(key)?;
-        let folder = match self.place_of(key) {
-            Source::File(index, _) => self.layers.files.get(index).and_then(|file| file.path.parent()),
+        Some(self.beside(&self.place_of(key), path))
+    }
+
+    /// A path that is said there: relative ones begin at the file that has them.
+    fn beside(&self, source: &Source, path: PathBuf) -> PathBuf {
+        let folder = match source {
+            Source::File(index, _) => self.layers.files.get(*index).and_then(|file| file.path.parent()),
             _ => None,
         };
-        Some(folder.unwrap_or(Path::new("")).join(path))
+        folder.unwrap_or(Path::new("")).join(path)
     }
 
     fn config(&mut self, factory: &SharedFactory) -> Option<Config> {

@@ -5,6 +5,7 @@ use contract::Location;
 use host::Place;
 use overlay::{Extent, Settings};
 use rendezvous::{Kind, Profile, Space};
+use std::path::PathBuf;
 
 /// Profiles that one peer may offer by itself.
 pub const OFFERS_MAX: usize = 1_024;
@@ -33,6 +34,10 @@ pub struct PeerConfig {
     pub location: Location,
     /// Profiles that it offers by itself, all of which can be read.
     pub offers: Vec<String>,
+    /// Where it keeps things; in memory, if nowhere.
+    pub store: Option<PathBuf>,
+    /// Bytes that it keeps at most.
+    pub store_bytes: u64,
 }
 
 impl Understanding {
@@ -44,6 +49,11 @@ impl Understanding {
                 http: self.of(&keys::PEERS_HTTP, &name).flatten(),
                 location: self.of(&keys::PEERS_LOCATION, &name)??,
                 offers: self.of(&keys::PEERS_OFFERS, &name)?,
+                store: self
+                    .of(&keys::PEERS_STORE, &name)
+                    .flatten()
+                    .map(|folder| self.beside(&self.source(&keys::PEERS_STORE.path_of(&name)), folder)),
+                store_bytes: self.of(&keys::PEERS_STORE_BYTES, &name)?,
                 name,
             })
         };

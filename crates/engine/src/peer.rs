@@ -86,6 +86,7 @@ pub struct Peer {
     clears_at: Time,
     /// What it keeps, how many peers have each, and who of other regions has asked.
     store: Store,
+    keeps: Limits,
     copies: usize,
     strangers: keeping::Strangers,
 }
@@ -122,6 +123,7 @@ impl Peer {
             queue: VecDeque::new(),
             clears_at: Time::NEVER,
             store,
+            keeps,
             copies,
             strangers: keeping::Strangers::default(),
         }
@@ -329,6 +331,7 @@ impl Peer {
         self.here.clear();
         self.known.clear();
         self.queue.clear();
+        self.store = Store::new(self.rings.own().id.ring, self.keeps);
     }
 
     /// Takes what it has said to itself.

@@ -121,7 +121,7 @@ impl Inhabitant for Host {
     fn wake(&mut self, now: Time, out: &mut Letters<PeerWord>) {
         while let Some((_, ticket)) = self.disk.tickets.front().copied().filter(|(at, _)| *at <= now) {
             self.disk.tickets.pop_front();
-            self.act(now, out, |peer, out| peer.handle_synced(now, ticket, Ok(()), out));
+            self.act(now, out, |peer, out| peer.handle_synced(now, ticket, &Ok(()), out));
         }
         self.act(now, out, |peer, out| peer.handle_timeout(now, out));
     }
@@ -143,18 +143,21 @@ impl Inhabitant for Host {
 const KINDS: [&str; 3] = ["drone", "car", "mast"];
 const SENSORS: [&str; 3] = ["lidar", "light", "radar"];
 
+/// A value; none: it was deleted.
+type Value = Option<Arc<[u8]>>;
+
 /// What is known of a key: what was confirmed last, and what was put since of which nobody knows whether it is kept.
 #[derive(Default)]
 struct Known {
-    confirmed: Option<Option<Arc<[u8]>>>,
-    perhaps: Vec<Option<Arc<[u8]>>>,
+    confirmed: Option<Value>,
+    perhaps: Vec<Value>,
 }
 
 struct Play {
     world: World<Host>,
     known: BTreeMap<String, Known>,
     /// What is under way: by whom, under which number, of which key, and what.
-    asked: Vec<(usize, u64, String, Option<Arc<[u8]>>)>,
+    asked: Vec<(usize, u64, String, Value)>,
     numbers: u64,
     wrong: Wrong,
 }
@@ -188,7 +191,7 @@ impl Play {
         }
         self.numbers += 1;
         let number = self.numbers;
-        let value: Option<Arc<[u8]>> = (!deletes).then(|| number.to_string().as_bytes().into());
+        let value: Value = (!deletes).then(|| number.to_string().as_bytes().into());
         self.world.with(of, |host, now, out| {
             let put = (key.as_str(), value.clone());
             host.act(now, out, |peer, out| peer.keep(now, number, put, Span::FOREVER, out)).unwrap();
@@ -262,8 +265,7 @@ impl Play {
         let known: Vec<(String, Known)> = std::mem::take(&mut self.known).into_iter().collect();
         let mut there = 0;
         for (key, Known { confirmed, perhaps }) in &known {
-            let may: Vec<Option<Arc<[u8]>>> =
-                confirmed.iter().cloned().chain(perhaps.iter().cloned()).collect();
+            let may: Vec<Value> = confirmed.iter().cloned().chain(perhaps.iter().cloned()).collect();
             let answer = self.ask(|peer, now, number, out| peer.fetch(now, number, key, out).unwrap());
             match answer {
                 Answer::Got(item) => {
@@ -279,7 +281,8 @@ impl Play {
         let interest = format!("lat=0..{SIDE}, long=0..{SIDE}");
         let query = Query { interest, after: None, limit: 1_000, values: true };
         match self.ask(|peer, now, number, out| peer.look(now, number, &query, out).unwrap()) {
-            Answer::Found { items, next: None, silent: 0 } if items.len() == there => {}
+            Answer::Found { items, next: None, silent: 0 }
+                if items.len() == there && items.iter().all(|item| item.value.is_some()) => {}
             Answer::Found { items, next, silent } => {
                 let found = (items.len(), next, silent);
                 self.wrong.push(("queries", format!("{found:?}, and {there} are there")));
@@ -351,6 +354,41 @@ fn play(seed: u64) -> Wrong {
 #[test]
 fn what_was_confirmed_is_there_whichever_peers_die() {
     assert_eq!(wrong_in(seeds(40), play), []);
+}
+
+/// Page by page everything comes once, whatever the pages are.
+#[test]
+fn pages_have_everything_once() {
+    for limit in [1, 3, 7, 100] {
+        let mut play = Play::new(u64::try_from(limit).unwrap());
+        for _ in 0..30 {
+            play.put();
+            play.world.run_for(Span::millis(200));
+        }
+        play.world.run_for(Span::secs(5));
+        play.hear();
+        let kept = |known: &&Known| matches!(known.confirmed, Some(Some(_)));
+        let expected = play.known.values().filter(kept).count();
+        let (mut keys, mut after) = (Vec::new(), None);
+        loop {
+            let interest = format!("lat=0..{SIDE}, long=0..{SIDE}");
+            let query = Query { interest, after, limit, values: false };
+            let answer = play.ask(|peer, now, number, out| peer.look(now, number, &query, out).unwrap());
+            let Answer::Found { items, next, silent: 0 } = answer else { panic!("{answer:?}") };
+            assert!(
+                items.len() <= limit && items.iter().all(|item| item.size.is_some() && item.value.is_none())
+            );
+            keys.extend(items.iter().map(|item| item.key.to_string()));
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let count = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!((keys.len(), count), (expected, expected), "pages of {limit}");
+    }
 }
 
 #[test]

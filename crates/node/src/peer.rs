@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use store::Limits;
 use tokio::sync::oneshot;
 
 /// Says everything in the log.
@@ -30,6 +31,8 @@ impl Journal for Spoken {
 
 /// A peer has no other settings for its log.
 const LOG: LogConfig = LogConfig { json: false, level: Severity::Info };
+/// Things that a peer keeps at most: each takes about 300 bytes of memory, besides what is on disk.
+const KEPT_MAX: usize = 1_000_000;
 /// What signals do.
 const SIGNALS: &str = "SIGTERM ends a peer, and its configuration is read at its start only";
 
@@ -81,9 +84,11 @@ pub fn run(config: &PeersConfig, name: &str, insecure: bool, heard: Heard) -> Re
         offers: peer.offers.clone(),
         space: config.space.clone(),
         overlay: config.overlay.clone(),
+        store: peer.store.clone(),
+        keeps: Limits { items: KEPT_MAX, bytes: peer.store_bytes },
     };
     notifier.ready();
-    peer_host::run(settings, &journal, stopped).map_err(|error| Trouble(error.to_string()))?;
+    peer_host::run(settings, &helpers, &journal, stopped).map_err(|error| Trouble(error.to_string()))?;
     notifier.stopping();
     if helpers.loss().is_none() {
         journal.note("ended");

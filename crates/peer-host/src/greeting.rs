@@ -32,18 +32,23 @@ pub(crate) fn ring_of(name: &str) -> RingId {
     RingId::from_bytes(bytes)
 }
 
-/// What must be the same at all peers, as a short text.
-pub(crate) fn terms_of(space: &Space, overlay: &overlay::Settings) -> String {
+/// A space, as a text: what is kept has its places in it.
+pub(crate) fn space_of(space: &Space) -> String {
     let kind = |kind| match kind {
         Kind::Words => "words".to_owned(),
         Kind::Numbers { least, most } => format!("{least}..{most}"),
     };
     let dimensions: Vec<String> =
         space.dimensions().iter().map(|one| format!("{} {}", one.name(), kind(one.kind()))).collect();
+    format!("{dimensions:?} {}", space.is_closed())
+}
+
+/// What must be the same at all peers, as a short text.
+pub(crate) fn terms_of(space: &Space, overlay: &overlay::Settings) -> String {
     let corners = overlay.extent.corners(overlay::Block::ALL);
     let (least, capacity, alive, misses) =
         (overlay.least, overlay.capacity, overlay.alive_every.0, overlay.misses);
-    let all = format!("{dimensions:?} {} {corners:?} {least} {capacity} {alive} {misses}", space.is_closed());
+    let all = format!("{} {corners:?} {least} {capacity} {alive} {misses}", space_of(space));
     blake3::hash(all.as_bytes()).to_hex().as_str().get(..16).unwrap_or_default().to_owned()
 }
 

@@ -5,6 +5,7 @@ mod links;
 mod peer;
 mod programs;
 mod report;
+mod shelf;
 
 pub use peer::{Journal, Settings, run};
 pub use report::{MemberReport, PeerReport, RegionReport};

@@ -1,18 +1,24 @@
 //! A peer, on sockets and a clock.
 
-use crate::greeting::{greeting, ring_of, terms_of};
+use crate::greeting::{greeting, ring_of, space_of, terms_of};
 use crate::links::{self, Heard, Links};
 use crate::programs::{self, Asked, NotPut, Stands, lines};
 use crate::report::PeerReport;
+use crate::shelf::{Shelf, Synced};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use contract::{Location, Time};
-use engine::{Peer, PeerEffects, PeerWord};
-use overlay::{Member, News, PeerId, Role};
+use engine::{Note, Peer, PeerEffects, PeerWord, PutError};
+use host::Helpers;
+use overlay::{Extent, Member, News, PeerId, Role};
 use rendezvous::{Meeting, Space};
 use report::{ContractReport, MeetingEvent, NeedsReport};
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use store::{Answer, Item, ItemId, Limits};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
@@ -34,6 +40,10 @@ pub struct Settings {
     pub space: Space,
     /// How peers find together.
     pub overlay: overlay::Settings,
+    /// Where it keeps things; in memory, if nowhere.
+    pub store: Option<PathBuf>,
+    /// How much it keeps.
+    pub keeps: Limits,
 }
 
 /// Where it says what people want to know.
@@ -44,6 +54,8 @@ pub trait Journal: Send + Sync {
     fn warn(&self, text: &str);
 }
 
+/// What disks have done with that waits to be heard.
+const SYNCED_MAX: usize = 64;
 /// Words that wait to be heard.
 const HEARD_MAX: usize = 1_024;
 /// How long a peer that ends may take to say so.
@@ -53,14 +65,20 @@ const ENDS_WITHIN: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// The system gives no sockets or no thread.
-pub fn run(settings: Settings, journal: &dyn Journal, stop: oneshot::Receiver<()>) -> io::Result<()> {
+/// The system gives no sockets or no thread, or what was kept cannot be read.
+pub fn run(
+    settings: Settings,
+    helpers: &Helpers,
+    journal: &dyn Journal,
+    stop: oneshot::Receiver<()>,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(settings, journal, stop))
+    runtime.block_on(serve(settings, helpers, journal, stop))
 }
 
 async fn serve(
     mut settings: Settings,
+    helpers: &Helpers,
     journal: &dyn Journal,
     mut stop: oneshot::Receiver<()>,
 ) -> io::Result<()> {
@@ -78,9 +96,12 @@ async fn serve(
     if let Some(door) = settings.programs {
         tokio::spawn(programs::attend(listener(door)?, asks.clone()));
     }
-    let mut peer = Peer::new(overlay, &space, own, clock.now());
+    let (synced, mut done) = mpsc::channel(SYNCED_MAX);
+    let mut peer = Peer::new(overlay, &space, own, settings.keeps, clock.now());
+    let shelf = open_shelf(settings.store, &space, helpers, synced, (&mut peer, clock.now()))?;
     let (programs, turned_away) = (BTreeMap::new(), TurnedAway::default());
-    let mut out = Outside { links, journal, programs, slow: Vec::new(), turned_away };
+    let answers = BTreeMap::new();
+    let mut out = Outside { links, journal, programs, slow: Vec::new(), turned_away, shelf, answers };
     let mut numbers = 0;
     for text in &offers {
         numbers += 1;
@@ -94,30 +115,17 @@ async fn serve(
             peer.handle_timeout(now, &mut out);
         }
         out.settle(&mut peer, now);
+        out.give(&mut peer, now);
         let due = clock.instant(peer.next_deadline());
         tokio::select! {
             _ = &mut stop => break,
             () = tokio::time::sleep_until(due.into()) => {}
             Some(heard) = heard.recv() => out.hear(&mut peer, clock.now(), heard),
-            Some(asked) = asked.recv() => match asked {
-                Asked::Report { answer } => _ = answer.send(PeerReport::of(&peer, &extent)),
-                Asked::Over { number } => {
-                    out.programs.remove(&number);
-                    peer.withdraw(clock.now(), number, &mut out);
-                }
-                Asked::Put { answer, .. } if peer.rings().role() == Role::Out => {
-                    _ = answer.send(Err(NotPut::Out));
-                }
-                Asked::Put { offers, text, answer } => {
-                    numbers += 1;
-                    let now = clock.now();
-                    if answer.send(out.put(&mut peer, now, numbers, (offers, &text))).is_err() {
-                        // Whoever asked has gone meanwhile.
-                        out.programs.remove(&numbers);
-                        peer.withdraw(now, numbers, &mut out);
-                    }
-                }
-            },
+            Some(synced) = done.recv() => out.synced(&mut peer, clock.now(), synced),
+            Some(asked) = asked.recv() => {
+                numbers += 1;
+                out.asked(&mut peer, clock.now(), (numbers, &extent), asked);
+            }
         }
     }
     out.slow.extend(out.programs.keys());
@@ -125,6 +133,24 @@ async fn serve(
     peer.handle_leave(clock.now(), &mut out);
     out.links.finish(ENDS_WITHIN).await;
     Ok(())
+}
+
+/// What it keeps, with what is there from an earlier life.
+fn open_shelf(
+    folder: Option<PathBuf>,
+    space: &Space,
+    helpers: &Helpers,
+    synced: mpsc::Sender<Synced>,
+    (peer, now): (&mut Peer, Time),
+) -> io::Result<Shelf> {
+    let Some(folder) = folder else { return Ok(Shelf::in_memory()) };
+    let hire = |work: Box<dyn FnOnce() -> Result<(), String> + Send>| {
+        helpers.hire("store", work).map(drop).map_err(|error| error.to_string())
+    };
+    let opened = Shelf::open(&folder, &space_of(space), synced, hire);
+    let (shelf, found) = opened.map_err(io::Error::other)?;
+    found.into_iter().for_each(|kept| peer.restore(now, kept));
+    Ok(shelf)
 }
 
 fn listener(door: std::net::TcpListener) -> io::Result<TcpListener> {
@@ -165,6 +191,9 @@ struct Outside<'a> {
     /// Those that are let go: they do not read, or the peer takes no part any more.
     slow: Vec<u64>,
     turned_away: TurnedAway,
+    shelf: Shelf,
+    /// Who waits for what of things that are kept.
+    answers: BTreeMap<u64, oneshot::Sender<Result<Answer, NotPut>>>,
 }
 
 /// Who was turned away, said once in a while.
@@ -205,6 +234,75 @@ impl Outside<'_> {
             }
             Heard::Failed(which) => self.links.failed(&which),
             Heard::Closed(which) => self.links.closed(&which),
+        }
+    }
+
+    /// A program asks something, which has this number from now on.
+    fn asked(&mut self, peer: &mut Peer, now: Time, (number, extent): (u64, &Extent), asked: Asked) {
+        match asked {
+            Asked::Report { answer } => _ = answer.send(PeerReport::of(peer, extent)),
+            Asked::Over { number } => {
+                self.programs.remove(&number);
+                peer.withdraw(now, number, self);
+            }
+            Asked::Put { answer, .. } if peer.rings().role() == Role::Out => {
+                _ = answer.send(Err(NotPut::Out));
+            }
+            Asked::Keep { answer, .. } | Asked::Fetch { answer, .. } | Asked::Look { answer, .. }
+                if peer.rings().role() == Role::Out =>
+            {
+                _ = answer.send(Err(NotPut::Out));
+            }
+            Asked::Keep { key, value, lasts, answer } => {
+                self.ask(number, answer, |out| peer.keep(now, number, (&key, value), lasts, out));
+            }
+            Asked::Fetch { key, answer } => {
+                self.ask(number, answer, |out| peer.fetch(now, number, &key, out));
+            }
+            Asked::Look { query, answer } => {
+                self.ask(number, answer, |out| peer.look(now, number, &query, out));
+            }
+            Asked::Put { offers, text, answer } => {
+                if answer.send(self.put(peer, now, number, (offers, &text))).is_err() {
+                    // Whoever asked has gone meanwhile.
+                    self.programs.remove(&number);
+                    peer.withdraw(now, number, self);
+                }
+            }
+        }
+    }
+
+    /// A program has a question about what is kept.
+    fn ask(
+        &mut self,
+        number: u64,
+        answer: oneshot::Sender<Result<Answer, NotPut>>,
+        ask: impl FnOnce(&mut Self) -> Result<(), PutError>,
+    ) {
+        self.answers.insert(number, answer);
+        if let Err(error) = ask(self)
+            && let Some(answer) = self.answers.remove(&number)
+        {
+            _ = answer.send(Err(NotPut::Wrong(error)));
+        }
+    }
+
+    /// Gives the disk what was written.
+    fn give(&mut self, peer: &mut Peer, now: Time) {
+        let ticket = peer.take_ticket();
+        if let Some(ticket) = self.shelf.give(ticket) {
+            peer.handle_synced(now, ticket, &Ok(()), self);
+        }
+    }
+
+    /// The disk has done with something.
+    fn synced(&mut self, peer: &mut Peer, now: Time, synced: Synced) {
+        let Synced { ticket, result, .. } = self.shelf.done(synced);
+        if let Err(why) = &result {
+            self.journal.warn(&format!("the store's disk fails, and what was put is refused: {why}"));
+        }
+        if let Some(ticket) = ticket {
+            peer.handle_synced(now, ticket, &result, self);
         }
     }
 
@@ -277,6 +375,35 @@ impl PeerEffects for Outside<'_> {
             let (topic, other) = (meeting.name().to_string(), meeting.other.says.to_string());
             self.line(number, &MeetingEvent::Stop { topic, other });
         }
+    }
+
+    fn write(&mut self, id: ItemId, item: &Item, until: Time) {
+        self.shelf.write(id, item, until);
+    }
+
+    fn erase(&mut self, id: ItemId) {
+        self.shelf.erase(id);
+    }
+
+    fn value(&self, id: ItemId) -> Option<Arc<[u8]>> {
+        self.shelf.value(id)
+    }
+
+    fn answer(&mut self, request: u64, answer: Answer) {
+        if let Some(waits) = self.answers.remove(&request) {
+            // Whoever asked may have gone meanwhile.
+            _ = waits.send(Ok(answer));
+        }
+    }
+
+    fn noted(&mut self, number: u64, note: &Note) {
+        let (value, encoding) = match note.value.as_deref().map(|value| (value, std::str::from_utf8(value))) {
+            Some((_, Ok(text))) => (Some(text.to_owned()), Some("utf-8".to_owned())),
+            Some((value, Err(_))) => (Some(STANDARD.encode(value)), Some("base64".to_owned())),
+            None => (None, None),
+        };
+        let (key, bytes) = (note.key.to_string(), note.size);
+        self.line(number, &MeetingEvent::Stored { key, bytes, value, encoding });
     }
 
     fn tell(&mut self, news: &News) {

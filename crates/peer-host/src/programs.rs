@@ -3,6 +3,8 @@
 //! What is offered or wanted lives as long as its request. The answer is a line of JSON for each topic that begins or ends, and an empty one now
 //! and then, by which a program that has gone is noticed.
 
+mod keeping;
+
 use crate::report::PeerReport;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -10,6 +12,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use contract::Span;
 use engine::{PutError, TEXT_BYTES_MAX};
 use futures_util::Stream;
 use hyper::server::conn::http1;
@@ -21,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use store::{Answer, Query};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Interval, interval, timeout};
@@ -61,6 +65,17 @@ pub(crate) enum Asked {
     Put { offers: bool, text: String, answer: oneshot::Sender<Result<Stands, NotPut>> },
     /// It is over.
     Over { number: u64 },
+    /// Something is to be kept, or deleted where it has no value.
+    Keep {
+        key: String,
+        value: Option<Arc<[u8]>>,
+        lasts: Span,
+        answer: oneshot::Sender<Result<Answer, NotPut>>,
+    },
+    /// What is kept under this?
+    Fetch { key: String, answer: oneshot::Sender<Result<Answer, NotPut>> },
+    /// What is kept that is so?
+    Look { query: Query, answer: oneshot::Sender<Result<Answer, NotPut>> },
     /// How is it?
     Report { answer: oneshot::Sender<PeerReport> },
 }
@@ -75,15 +90,20 @@ struct Peer {
     asks: mpsc::Sender<Asked>,
     /// For what is put.
     places: Arc<Semaphore>,
+    /// For what is kept.
+    keeping: Arc<Semaphore>,
 }
 
 /// Answers programs, as long as the runtime lives.
 pub(crate) async fn attend(door: TcpListener, asks: mpsc::Sender<Asked>) {
-    let peer = Peer { asks, places: Arc::new(Semaphore::new(PUT_MAX)) };
+    let keeping = Arc::new(Semaphore::new(keeping::KEEPING_MAX));
+    let peer = Peer { asks, places: Arc::new(Semaphore::new(PUT_MAX)), keeping };
     let router = Router::new()
         .route("/api/v1/offer", post(offer))
         .route("/api/v1/want", post(want))
         .route("/api/v1/peer", get(report))
+        .route("/api/v1/store/{*key}", get(keeping::fetch).put(keeping::keep).delete(keeping::remove))
+        .route("/api/v1/query", post(keeping::look))
         .fallback(unknown)
         .with_state(peer);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -123,11 +143,8 @@ async fn want(State(peer): State<Peer>, head: HeaderMap, text: Body) -> Response
 }
 
 async fn put(peer: Peer, offers: bool, head: &HeaderMap, text: Body) -> Response {
-    if head.contains_key(header::ORIGIN) {
-        return refusal(
-            StatusCode::FORBIDDEN,
-            "pages of a browser may not ask a peer: anybody could have written them",
-        );
+    if let Some(refused) = refused_page(head) {
+        return refused;
     }
     let Ok(place) = Arc::clone(&peer.places).try_acquire_owned() else {
         return refusal(StatusCode::SERVICE_UNAVAILABLE, FULL);
@@ -151,12 +168,26 @@ async fn put(peer: Peer, offers: bool, head: &HeaderMap, text: Body) -> Response
             let lines = Lines { stands, asks: peer.asks, empty: interval(EMPTY_EVERY), _place: place };
             ([(header::CONTENT_TYPE, LINES)], Body::from_stream(lines)).into_response()
         }
-        (Ok(()), Ok(Err(NotPut::Wrong(why)))) => refusal(StatusCode::BAD_REQUEST, &why.to_string()),
-        (Ok(()), Ok(Err(NotPut::Out))) => refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "another peer has this one's name, and this one takes no part: ask another one",
-        ),
+        (Ok(()), Ok(Err(why))) => why.response(),
         _ => refusal(StatusCode::SERVICE_UNAVAILABLE, "the peer ends"),
+    }
+}
+
+/// Pages of browsers are turned away.
+fn refused_page(head: &HeaderMap) -> Option<Response> {
+    let why = "pages of a browser may not ask a peer: anybody could have written them";
+    head.contains_key(header::ORIGIN).then(|| refusal(StatusCode::FORBIDDEN, why))
+}
+
+impl NotPut {
+    fn response(self) -> Response {
+        match self {
+            NotPut::Wrong(why) => refusal(StatusCode::BAD_REQUEST, &why.to_string()),
+            NotPut::Out => refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "another peer has this one's name, and this one takes no part: ask another one",
+            ),
+        }
     }
 }
 
@@ -175,7 +206,7 @@ async fn report(State(peer): State<Peer>) -> Response {
 async fn unknown() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
-        "there is /api/v1/peer, and POST of a profile to /api/v1/offer, of an interest to /api/v1/want",
+        "there is /api/v1/peer, POST of a profile to /api/v1/offer, of an interest to /api/v1/want and /api/v1/query, and PUT, GET and DELETE of /api/v1/store/PROFILE",
     )
 }
 

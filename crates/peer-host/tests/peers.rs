@@ -11,6 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use store::Limits;
 use tokio::sync::oneshot;
 
 /// Nothing here takes longer on any host.
@@ -65,13 +66,18 @@ impl Running {
             programs: Some(programs),
             location: corner(at.0, at.1),
             offers: Vec::new(),
+            store: None,
+            keeps: Limits { items: 1_000, bytes: 1 << 20 },
             space,
             overlay,
         };
         let (stop, stopped) = oneshot::channel();
         let said = Arc::new(Said::default());
         let journal = Arc::clone(&said);
-        let thread = std::thread::spawn(move || peer_host::run(settings, &*journal, stopped).unwrap());
+        let thread = std::thread::spawn(move || {
+            let helpers = host::Helpers::new().unwrap();
+            peer_host::run(settings, &helpers, &*journal, stopped).unwrap();
+        });
         let (name, address) = (name.to_owned(), address.to_string());
         Running { name, address, programs: at_programs, said, stop: Some(stop), thread: Some(thread) }
     }

@@ -28,6 +28,19 @@ pub enum MeetingEvent {
         #[serde(default)]
         other: String,
     },
+    /// Something new is kept that is as was wanted.
+    Stored {
+        /// What it is, as a profile.
+        key: String,
+        /// How many bytes its value has.
+        bytes: u64,
+        /// The value, if it is short.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
+        /// How `value` says the bytes: as they are (`utf-8`), or where they are no text in `base64`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        encoding: Option<String>,
+    },
     /// It matches another, and what one end needs of messages the other one does not offer.
     Unfit {
         /// The topic that there would be.
@@ -37,6 +50,29 @@ pub enum MeetingEvent {
         /// Why not.
         why: String,
     },
+}
+
+/// Something that is kept.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct KeptReport {
+    /// What it is, as a profile.
+    pub key: String,
+    /// How many bytes its value has.
+    pub bytes: u64,
+    /// Which of several; those that come later have greater ones. About when it was put, in nanoseconds since the Unix epoch.
+    pub version: u64,
+    /// How far to the north it is.
+    pub lat: f64,
+    /// How far to the east it is.
+    pub long: f64,
+    /// How long it lasts; `null`: for ever.
+    pub left_ns: Option<u64>,
+    /// The value, if values were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// How `value` says the bytes: as they are (`utf-8`), or where they are no text in `base64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
 }
 
 /// A contract, with times as people write them.

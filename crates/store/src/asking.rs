@@ -165,6 +165,7 @@ impl Store {
                     version: entry.version,
                     location: entry.location,
                     left: entry.left(now),
+                    size: (!entry.is_gone).then_some(entry.size),
                     value: None,
                 };
                 if entry.until <= now || !matches(&key) {
@@ -176,10 +177,11 @@ impl Store {
                         Some(value) => Some(value),
                         None => continue,
                     },
-                    false => Some([].into()),
+                    false => None,
                 };
                 let item = Item { value, ..key };
-                bytes += item.bytes() + ENTRY_BYTES;
+                bytes += (item.key.len() + item.value.as_ref().map_or(0, |value| value.len())) as u64
+                    + ENTRY_BYTES;
                 if found.len() >= query.limit || bytes > SEEN_BYTES_MAX {
                     let cut = found.last().map(Item::id);
                     return (found, cut);
@@ -296,7 +298,7 @@ impl Store {
                 ask.again_at = now + AGAIN;
             }
             Ok(version) if matches!(ask.what, What::Put(_)) => {
-                self.close(request, Answer::Done(version), out)
+                self.close(request, Answer::Done(version), out);
             }
             Ok(_) => {}
             Err(refusal) => self.close(request, Answer::Refused(refusal), out),
@@ -396,7 +398,7 @@ impl Store {
         let no_answer = Answer::Refused(Refusal::NoAnswer { answered: *answered, of: *of });
         let answer = match what {
             What::Put(_) => no_answer,
-            What::Get { best: Some(best), .. } => Answer::Got(best.value.is_some().then(|| best.clone())),
+            What::Get { best: Some(best), .. } => Answer::Got(best.size.is_some().then(|| best.clone())),
             What::Get { best: None, .. }
                 if *answered == 0 || *answered < *of && !self.is_complete(request) =>
             {
@@ -407,7 +409,7 @@ impl Store {
                 // Behind the first place where somebody has stopped, others may have what that one has as well.
                 let known = found.iter().filter(|(id, _)| cut.is_none_or(|cut| **id <= cut));
                 let all: Vec<Item> = known.map(|(_, item)| item.clone()).collect();
-                let mut items: Vec<Item> = all.into_iter().filter(|item| item.value.is_some()).collect();
+                let mut items: Vec<Item> = all.into_iter().filter(|item| item.size.is_some()).collect();
                 let is_cut = items.len() > *limit;
                 items.truncate(*limit);
                 let next = if is_cut { items.last().map(Item::id) } else { *cut };

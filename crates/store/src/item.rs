@@ -1,6 +1,8 @@
 //! Things that are kept.
 
-use contract::{Location, RingId, Span};
+use contract::{Location, RingId, Span, Time};
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// The most bytes of a value.
@@ -48,6 +50,33 @@ impl ItemId {
     }
 }
 
+impl fmt::Display for ItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:032x}", self.place, self.hash)
+    }
+}
+
+/// It is written otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("72 hexadecimal digits stand for a thing that is kept")]
+pub struct NoItemId;
+
+impl FromStr for ItemId {
+    type Err = NoItemId;
+
+    fn from_str(text: &str) -> Result<ItemId, NoItemId> {
+        let digits = text.len() == 72 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let (place, hash) = text.split_at_checked(40).filter(|_| digits).ok_or(NoItemId)?;
+        let mut bytes = [0; 20];
+        for (byte, digits) in bytes.iter_mut().zip(place.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| NoItemId)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| NoItemId)?;
+        }
+        let hash = u128::from_str_radix(hash, 16).map_err(|_| NoItemId)?;
+        Ok(ItemId { place: RingId::from_bytes(bytes), hash })
+    }
+}
+
 /// Which of two that are said of one key counts: the greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Version {
@@ -70,11 +99,50 @@ pub struct Item {
     pub location: Location,
     /// How long it lasts from now on.
     pub left: Span,
-    /// What it is worth; `None`: it was deleted.
+    /// How many bytes its value has; `None`: it was deleted.
+    pub size: Option<u64>,
+    /// Its value, where that is wanted.
     pub value: Option<Arc<[u8]>>,
 }
 
+/// What is known of something that is kept, without its value: as it is on disk.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kept {
+    /// Its place on the ring.
+    pub place: RingId,
+    /// What it is.
+    pub key: Arc<str>,
+    /// Which of several.
+    pub version: Version,
+    /// Where it is.
+    pub location: Location,
+    /// Until when it lasts, on this host's clock.
+    pub until: Time,
+    /// How many bytes its value has; `None`: it was deleted.
+    pub size: Option<u64>,
+}
+
+impl Kept {
+    /// Where it stands.
+    pub fn id(&self) -> ItemId {
+        ItemId::of(self.place, &self.key)
+    }
+}
+
 impl Item {
+    /// Without its value; it lasts until then.
+    pub fn kept(&self, until: Time) -> Kept {
+        let Item { place, key, version, location, size, .. } = self;
+        Kept {
+            place: *place,
+            key: Arc::clone(key),
+            version: *version,
+            location: *location,
+            until,
+            size: *size,
+        }
+    }
+
     /// Where it stands.
     pub fn id(&self) -> ItemId {
         ItemId::of(self.place, &self.key)
@@ -82,6 +150,11 @@ impl Item {
 
     /// About so many bytes it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.key.len() + self.value.as_ref().map_or(0, |value| value.len())) as u64
+        bytes(&self.key, self.size)
     }
+}
+
+/// Bytes of something with this key, and a value of this size.
+pub(crate) fn bytes(key: &str, size: Option<u64>) -> u64 {
+    key.len() as u64 + size.unwrap_or(0)
 }

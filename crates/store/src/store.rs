@@ -13,7 +13,7 @@
 //! What it leaves to others: who has which place ([`Ring`]), disks, and what keys mean.
 
 use crate::asking::{Answer, Ask};
-use crate::item::{Item, ItemId, VALUE_BYTES_MAX, Version};
+use crate::item::{Item, ItemId, Kept, VALUE_BYTES_MAX, Version, bytes};
 use crate::syncing::Syncing;
 use crate::words::{Copied, StoreWord};
 use contract::{Location, Mutant, RingId, Span, Time};
@@ -27,6 +27,8 @@ pub(crate) const DELETED_FOR: Span = Span::secs(7 * 86_400);
 /// What is being put at once, and its bytes.
 const PUTS_MAX: usize = 1_024;
 const PUT_BYTES_MAX: u64 = 16 << 20;
+/// Bytes that a disk may be behind; more is not taken.
+const UNSYNCED_BYTES_MAX: u64 = 64 << 20;
 
 /// Who has which place.
 pub trait Ring {
@@ -107,6 +109,8 @@ pub(crate) struct Entry {
     pub(crate) location: Location,
     pub(crate) until: Time,
     pub(crate) is_gone: bool,
+    /// Bytes of its value.
+    pub(crate) size: u64,
     bytes: u64,
 }
 
@@ -153,6 +157,14 @@ enum After {
     Put(u64),
 }
 
+/// What is with the disk.
+#[derive(Clone, Debug)]
+struct Ticket {
+    written: Vec<ItemId>,
+    after: Vec<After>,
+    bytes: u64,
+}
+
 /// What a peer keeps.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -165,7 +177,9 @@ pub struct Store {
     written: Vec<ItemId>,
     after: Vec<After>,
     /// The same of tickets that are with the disk.
-    tickets: BTreeMap<u64, (Vec<ItemId>, Vec<After>)>,
+    tickets: BTreeMap<u64, Ticket>,
+    /// Bytes of what is written and not on disk yet.
+    unsynced: u64,
     putting: BTreeMap<u64, Putting>,
     pub(crate) copies: BTreeMap<u64, Copying>,
     pub(crate) asks: BTreeMap<u64, Ask>,
@@ -186,6 +200,7 @@ impl Store {
             written: Vec::new(),
             after: Vec::new(),
             tickets: BTreeMap::new(),
+            unsynced: 0,
             putting: BTreeMap::new(),
             copies: BTreeMap::new(),
             asks: BTreeMap::new(),
@@ -195,9 +210,9 @@ impl Store {
     }
 
     /// Something is on disk from an earlier life.
-    pub fn restore(&mut self, now: Time, item: &Item, until: Time) {
-        if until > now {
-            self.enter(item.id(), item, until);
+    pub fn restore(&mut self, now: Time, kept: Kept) {
+        if kept.until > now {
+            self.enter(kept.id(), kept);
         }
     }
 
@@ -217,14 +232,18 @@ impl Store {
             return None;
         }
         let ticket = self.number();
-        self.tickets.insert(ticket, (std::mem::take(&mut self.written), std::mem::take(&mut self.after)));
+        let known: u64 = self.tickets.values().map(|ticket| ticket.bytes).sum();
+        let bytes = self.unsynced.saturating_sub(known);
+        let (written, after) = (std::mem::take(&mut self.written), std::mem::take(&mut self.after));
+        self.tickets.insert(ticket, Ticket { written, after, bytes });
         Some(ticket)
     }
 
     /// What was written before that ticket is on disk, or why it is not.
-    pub fn handle_synced(&mut self, ticket: u64, result: Result<(), String>, out: &mut impl Effects) {
-        let Some((written, after)) = self.tickets.remove(&ticket) else { return };
-        if let Err(why) = &result {
+    pub fn handle_synced(&mut self, ticket: u64, result: &Result<(), String>, out: &mut impl Effects) {
+        let Some(Ticket { written, after, bytes }) = self.tickets.remove(&ticket) else { return };
+        self.unsynced = self.unsynced.saturating_sub(bytes);
+        if let Err(why) = result {
             written.into_iter().for_each(|id| self.drop_entry(id));
             for after in after {
                 match after {
@@ -341,6 +360,7 @@ impl Store {
             version: entry.version,
             location: entry.location,
             left: entry.left(now),
+            size: (!entry.is_gone).then_some(entry.size),
             value,
         })
     }
@@ -367,7 +387,7 @@ impl Store {
         if let Some(refusal) = refused {
             return out.say(from, StoreWord::Done { request, result: Err(refusal) });
         }
-        if item.value.is_none() {
+        if item.size.is_none() {
             item.left = DELETED_FOR;
         }
         let number = self.number();
@@ -452,7 +472,7 @@ impl Store {
         }
         if let Some(Putting { from, request, item, .. }) = self.putting.remove(&number) {
             out.say(from, StoreWord::Done { request, result: Ok(item.version) });
-            if item.value.is_some() {
+            if item.size.is_some() {
                 out.stored(&item);
             }
         }
@@ -469,10 +489,12 @@ impl Store {
     fn no_room(&self, item: &Item) -> Option<Refusal> {
         let Limits { items, bytes } = self.limits;
         let known = self.index.get(&item.id()).map_or(0, |entry| entry.bytes);
-        if item.value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+        if item.size.is_some_and(|size| size > VALUE_BYTES_MAX as u64) {
             return Some(Refusal::Full(format!("a value may have {VALUE_BYTES_MAX} bytes")));
         }
-        if item.value.is_none() {
+        if self.unsynced > UNSYNCED_BYTES_MAX {
+            Some(Refusal::Busy)
+        } else if item.size.is_none() {
             None
         } else if self.index.len() >= items {
             Some(Refusal::Full(format!("a peer that has to keep it has {items} things, and keeps no more")))
@@ -488,16 +510,18 @@ impl Store {
     /// Keeps something in place of what is known of it.
     fn keep(&mut self, now: Time, id: ItemId, item: &Item, out: &mut impl Effects) {
         let until = if item.left.is_forever() { Time::NEVER } else { now + item.left };
-        self.enter(id, item, until);
+        self.enter(id, item.kept(until));
         self.written.push(id);
+        self.unsynced += item.bytes();
         out.write(id, item, until);
     }
 
-    fn enter(&mut self, id: ItemId, item: &Item, until: Time) {
+    fn enter(&mut self, id: ItemId, kept: Kept) {
         self.drop_entry(id);
-        let bytes = item.bytes();
-        let (key, is_gone) = (Arc::clone(&item.key), item.value.is_none());
-        let entry = Entry { key, version: item.version, location: item.location, until, is_gone, bytes };
+        let Kept { key, version, location, until, size, .. } = kept;
+        let bytes = bytes(&key, size);
+        let entry =
+            Entry { key, version, location, until, is_gone: size.is_none(), size: size.unwrap_or(0), bytes };
         self.bytes += bytes;
         self.ends.insert((until, id));
         self.index.insert(id, entry);

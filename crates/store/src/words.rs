@@ -1,12 +1,13 @@
 //! What peers say to each other about what they keep, as bytes: CBOR, each field in its place.
 
 use crate::asking::Query;
-use crate::item::{Item, ItemId, VALUE_BYTES_MAX, Version};
+use crate::item::{Item, ItemId, Kept, VALUE_BYTES_MAX, Version};
 use crate::store::Refusal;
 use crate::syncing::LIST_MAX;
-use contract::{Location, RingId, Span};
+use contract::{Location, RingId, Span, Time};
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
+use std::sync::Arc;
 
 /// One word.
 #[derive(Clone, PartialEq, Debug)]
@@ -225,13 +226,13 @@ impl StoreWord {
 
 fn read(kind: u8, from: &mut Decoder<'_>) -> Read<StoreWord> {
     Ok(match kind {
-        0 => StoreWord::Put { request: from.u64()?, item: item(from)? },
+        0 => StoreWord::Put { request: from.u64()?, item: whole(from)? },
         1 => {
             let request = from.u64()?;
             let result = if from.bool()? { Ok(version(from)?) } else { Err(refusal(from)?) };
             StoreWord::Done { request, result }
         }
-        2 => StoreWord::Copy { token: from.u64()?, item: item(from)? },
+        2 => StoreWord::Copy { token: from.u64()?, item: whole(from)? },
         3 => {
             let token = from.u64()?;
             let result = match from.u8()? {
@@ -245,7 +246,7 @@ fn read(kind: u8, from: &mut Decoder<'_>) -> Read<StoreWord> {
         4 => StoreWord::Fetch { request: from.u64()?, id: id(from)? },
         5 => {
             let request = from.u64()?;
-            StoreWord::Fetched { request, item: if from.bool()? { Some(item(from)?) } else { None } }
+            StoreWord::Fetched { request, item: if from.bool()? { Some(whole(from)?) } else { None } }
         }
         6 => {
             let (request, interest) = (from.u64()?, text(from, KEY_BYTES_MAX)?.to_owned());
@@ -279,6 +280,48 @@ fn read(kind: u8, from: &mut Decoder<'_>) -> Read<StoreWord> {
     })
 }
 
+/// How what is on disk begins.
+const ON_DISK: u8 = 1;
+
+impl Kept {
+    /// As it is on disk.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let written = self.write(&mut Encoder::new(&mut bytes));
+        debug_assert!(written.is_ok(), "memory takes everything");
+        bytes
+    }
+
+    fn write(&self, to: &mut To<'_>) -> Written {
+        to.u8(ON_DISK)?.bytes(&self.place.to_bytes())?.str(&self.key)?;
+        write_version(to, self.version)?;
+        to.f64(self.location.lat())?.f64(self.location.long())?.u64(self.until.0)?;
+        match self.size {
+            Some(size) => to.u64(size).map(drop),
+            None => to.null().map(drop),
+        }
+    }
+
+    /// From disk.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or of another release.
+    pub fn from_bytes(bytes: &[u8]) -> Read<Kept> {
+        let from = &mut Decoder::new(bytes);
+        if from.u8()? != ON_DISK {
+            return Err(WordError::Invalid("the form"));
+        }
+        let (place, key) = (RingId::from_bytes(array(from)?), text(from, KEY_BYTES_MAX)?.into());
+        let version = version(from)?;
+        let location =
+            Location::new(from.f64()?, from.f64()?).map_err(|_| WordError::Invalid("a location"))?;
+        let until = Time(from.u64()?);
+        let size = size(from)?;
+        Ok(Kept { place, key, version, location, until, size })
+    }
+}
+
 fn write_id(to: &mut To<'_>, id: ItemId) -> Written {
     to.bytes(&id.place.to_bytes())?.bytes(&id.hash.to_le_bytes()).map(drop)
 }
@@ -298,6 +341,10 @@ fn write_item(to: &mut To<'_>, item: &Item) -> Written {
     to.bytes(&item.place.to_bytes())?.str(&item.key)?;
     write_version(to, item.version)?;
     to.f64(item.location.lat())?.f64(item.location.long())?.i64(item.left.0)?;
+    match item.size {
+        Some(size) => to.u64(size)?,
+        None => to.null()?,
+    };
     match &item.value {
         Some(value) => to.bytes(value).map(drop),
         None => to.null().map(drop),
@@ -357,6 +404,7 @@ fn item(from: &mut Decoder<'_>) -> Read<Item> {
     if left < Span::ZERO {
         return Err(WordError::Invalid("the time that something lasts"));
     }
+    let size = size(from)?;
     let value = if from.datatype()? == Type::Null {
         from.null()?;
         None
@@ -367,7 +415,24 @@ fn item(from: &mut Decoder<'_>) -> Read<Item> {
         }
         Some(value.into())
     };
-    Ok(Item { place, key, version, location, left, value })
+    if value.as_ref().is_some_and(|value: &Arc<[u8]>| Some(value.len() as u64) != size) {
+        return Err(WordError::Invalid("the size of a value"));
+    }
+    Ok(Item { place, key, version, location, left, size, value })
+}
+
+/// One that has its value, unless it was deleted.
+fn whole(from: &mut Decoder<'_>) -> Read<Item> {
+    let item = item(from)?;
+    if item.value.is_some() == item.size.is_some() { Ok(item) } else { Err(WordError::Invalid("a value")) }
+}
+
+fn size(from: &mut Decoder<'_>) -> Read<Option<u64>> {
+    if from.datatype()? == Type::Null {
+        from.null()?;
+        return Ok(None);
+    }
+    Ok(Some(from.u64()?))
 }
 
 fn refusal(from: &mut Decoder<'_>) -> Read<Refusal> {
@@ -415,6 +480,7 @@ mod tests {
                 version,
                 location: Location::new(lat, 2.0 * lat).unwrap(),
                 left: Span(left),
+                size: value.as_ref().map(|value| value.len() as u64),
                 value: value.map(Into::into),
             },
         )
@@ -484,8 +550,20 @@ mod tests {
         }
 
         #[test]
+        fn a_place_among_things_is_read_as_it_is_written(id in ids()) {
+            prop_assert_eq!(id.to_string().parse::<ItemId>(), Ok(id));
+        }
+
+        #[test]
+        fn what_is_on_disk_is_read(item in items(), until: u64) {
+            let kept = item.kept(Time(until));
+            prop_assert_eq!(Kept::from_bytes(&kept.to_bytes()).unwrap(), kept);
+        }
+
+        #[test]
         fn what_is_none_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = StoreWord::decode(&bytes);
+            let _ = Kept::from_bytes(&bytes);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{BrokerArguments, seconds_or_span};
 use crate::commands::subscribe::Pattern;
 use clap::{Args, Subcommand};
 use contract::Span;
+use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -43,6 +44,78 @@ pub struct PostArguments {
     /// Values of the dimensions of [space] with commas between, such as 'drone, lidar', or with their names: 'sensor=lidar'. What is wanted may
     /// have `*`, `li*`, `10..20`, and say where it is looked for: 'lat=40..41, long=-75..-74'. Behind `;` stands what is said of messages.
     pub profile: String,
+    /// A peer by its name, or where its HTTP is: host:port [default: the first of the configuration that answers].
+    #[arg(long, value_name = "PEER")]
+    pub peer: Option<String>,
+}
+
+pub const STORE_EXAMPLES: &str = "\
+Examples:
+  verge store put 'drone, lidar' -m 0.271        keep a value under a profile
+  verge store put 'drone, image' -f last.png --lasts 1h
+  verge store get 'drone, lidar'
+  verge store query 'drone, *'                   what is kept that is so
+  verge store query 'drone, lat=40..41' --values -o json
+  verge store delete 'drone, lidar'
+
+docs/peers.md is the manual.";
+
+#[derive(Subcommand, Debug)]
+pub enum StoreCommand {
+    /// Keep a value under a profile, in place of what is there. Exit code 0 when the peers that have to have it have it on disk.
+    Put {
+        /// What it is.
+        profile: String,
+        /// The value.
+        #[arg(long, short = 'm', value_name = "TEXT", group = "content")]
+        message: Option<String>,
+        /// A file with the value.
+        #[arg(long, short = 'f', value_name = "FILE", group = "content")]
+        file: Option<PathBuf>,
+        /// All of the standard input is the value [default].
+        #[arg(long, short = 's', group = "content")]
+        stdin: bool,
+        /// How long it lasts [default: until it is deleted].
+        #[arg(long, value_name = "TIME")]
+        lasts: Option<Span>,
+        #[command(flatten)]
+        at: AtPeer,
+    },
+    /// Write a value to the standard output, as it is. Exit code 1 if nothing is there.
+    Get {
+        /// What it is.
+        profile: String,
+        #[command(flatten)]
+        at: AtPeer,
+    },
+    /// Show what is kept that is as said. Exit code 1 if that is nothing.
+    Query {
+        /// What it has to be, as in `verge interest`.
+        interest: String,
+        /// How many at most.
+        #[arg(long, value_name = "N", default_value_t = 1_000)]
+        limit: usize,
+        /// Only those behind this, which an answer has said.
+        #[arg(long, value_name = "NEXT")]
+        after: Option<String>,
+        /// Show values.
+        #[arg(long)]
+        values: bool,
+        #[command(flatten)]
+        at: AtPeer,
+    },
+    /// Delete what is kept under a profile.
+    Delete {
+        /// What it is.
+        profile: String,
+        #[command(flatten)]
+        at: AtPeer,
+    },
+}
+
+/// Which peer is asked.
+#[derive(Args, Debug)]
+pub struct AtPeer {
     /// A peer by its name, or where its HTTP is: host:port [default: the first of the configuration that answers].
     #[arg(long, value_name = "PEER")]
     pub peer: Option<String>,

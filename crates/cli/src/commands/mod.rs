@@ -93,6 +93,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Dds { command } => dds::run(&load(None)?, &command, format),
         Command::Kv { command } => kv::run(&command, format, load),
         Command::Peer { command } => peer::run(&load(None)?, &command, format),
+        Command::Store { command } => peer::store(&load(None)?, &command, format),
         Command::Find(arguments) => peer::find(&load(None)?, &arguments, format),
         Command::Interest(arguments) => peer::interest(&load(None)?, &arguments, format),
         Command::Announce(arguments) => peer::announce(&load(None)?, &arguments, format),

@@ -1,11 +1,13 @@
 //! `verge peer`.
 
+mod kept;
 mod posts;
 
 use crate::arguments::Format;
 use crate::arguments::peer::PeerCommand;
 use config::{Config, PeersConfig};
 use console::{Outcome, RED, Trouble, coloured, json, line, table, yes};
+pub use kept::store;
 use node::signals;
 use peer_host::{PeerReport, RegionReport};
 pub use posts::{announce, find, interest};

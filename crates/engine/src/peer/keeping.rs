@@ -9,7 +9,7 @@ use overlay::{Extent, Member, Rings};
 use rendezvous::{Interest, Map, Party, Post, Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Answer, Effects, Item, ItemId, Query, Ring, StoreWord};
+use store::{Answer, Effects, Item, ItemId, Kept, Query, Ring, StoreWord};
 
 /// Something new that is kept, as those are told who want such things.
 #[derive(Clone, PartialEq, Debug)]
@@ -115,9 +115,9 @@ impl<E: PeerEffects> Effects for Through<'_, E> {
 }
 
 impl Peer {
-    /// Something is on disk from an earlier life, and lasts until then.
-    pub fn restore(&mut self, now: Time, item: &Item, until: Time) {
-        self.store.restore(now, item, until);
+    /// Something is on disk from an earlier life.
+    pub fn restore(&mut self, now: Time, kept: Kept) {
+        self.store.restore(now, kept);
     }
 
     /// How much it keeps: things, and their bytes.
@@ -135,7 +135,7 @@ impl Peer {
         &mut self,
         now: Time,
         ticket: u64,
-        result: Result<(), String>,
+        result: &Result<(), String>,
         out: &mut impl PeerEffects,
     ) {
         self.with_store(out, |store, _, through| store.handle_synced(ticket, result, through));
@@ -158,6 +158,7 @@ impl Peer {
             version: store::Version::default(),
             location: profile.location().unwrap_or(self.rings.own().location),
             left: lasts,
+            size: value.as_ref().map(|value| value.len() as u64),
             value,
         };
         self.with_store(out, |store, places, through| store.put_for(now, request, item, places, through));
@@ -197,7 +198,7 @@ impl Peer {
             .points_of(&post)
             .into_iter()
             .partition(|point| self.rings.table().members.contains_key(point));
-        let members = self.with_copies(members);
+        let members = self.with_copies(&members);
         let query = Query { limit: query.limit.min(LOOK_MAX), ..query.clone() };
         self.with_store(out, |store, _, through| {
             store.look_for(now, request, &query, (members, masters), through);
@@ -257,7 +258,7 @@ impl Peer {
             && let Ok(interest) = Interest::read(&self.space, &query.interest)
         {
             let map = Region { table: self.rings.table(), space: &self.space };
-            at = self.with_copies(map.points_of(&Post::Want(interest)));
+            at = self.with_copies(&map.points_of(&Post::Want(interest)));
         }
         self.with_store(out, |store, places, through| {
             store.forward(now, from, word, at, places, through);
@@ -265,7 +266,7 @@ impl Peer {
     }
 
     /// Points, and those that have copies of what they have: one that is new does not have all yet.
-    fn with_copies(&self, points: BTreeSet<RingId>) -> BTreeSet<RingId> {
+    fn with_copies(&self, points: &BTreeSet<RingId>) -> BTreeSet<RingId> {
         let table = self.rings.table();
         let all = points.iter().flat_map(|point| table.owners(*point, self.copies));
         all.map(|member| member.id.ring).collect()

@@ -8,7 +8,9 @@ use super::super::subscribe::print;
 use super::super::watch::Watch;
 use super::places;
 use crate::arguments::Format;
-use crate::arguments::peer::{AnnounceArguments, FindArguments, InterestArguments, PostArguments};
+use crate::arguments::peer::{AnnounceArguments, FindArguments, InterestArguments};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use config::Config;
 use console::{Outcome, Trouble, complain, json, line, table, yes};
 use contract::Span;
@@ -26,9 +28,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const WAITING_MAX: usize = 4_096;
 
 /// The peers that are asked.
-fn peers(config: &Config, post: &PostArguments) -> Result<Peers, Trouble> {
-    let places: Vec<String> =
-        places(config, post.peer.as_deref())?.into_iter().map(|(_, place)| place).collect();
+pub(super) fn peers(config: &Config, peer: Option<&str>) -> Result<Peers, Trouble> {
+    let places: Vec<String> = places(config, peer)?.into_iter().map(|(_, place)| place).collect();
     Ok(Peers::at(&places.join(","))?)
 }
 
@@ -55,6 +56,14 @@ enum Event<'a> {
         topic: &'a str,
         why: &'a str,
     },
+    Stored {
+        key: &'a str,
+        bytes: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        encoding: Option<&'static str>,
+    },
     Asked {
         peer: &'a str,
     },
@@ -77,10 +86,22 @@ impl Event<'_> {
             Met::Stop { topic } => Event::Stop { topic },
             Met::Unfit { other, why } => Event::Unfit { other, why },
             Met::Refused { topic, why } => Event::Refused { topic, why },
+            Met::Stored { key, bytes, value } => {
+                let (value, encoding) = value.as_deref().map(text_of).unzip();
+                Event::Stored { key, bytes: *bytes, value, encoding }
+            }
             Met::Asked { peer } => Event::Asked { peer },
             Met::Lost { peer, why } => Event::Lost { peer, why },
             _ => return None,
         })
+    }
+}
+
+/// Bytes as a text, and how it says them: as they are, or where they are no text in base64.
+pub(super) fn text_of(value: &[u8]) -> (String, &'static str) {
+    match std::str::from_utf8(value) {
+        Ok(text) => (text.to_owned(), "utf-8"),
+        Err(_) => (STANDARD.encode(value), "base64"),
     }
 }
 
@@ -93,6 +114,7 @@ fn words(met: &Met) -> Option<String> {
         }
         Met::Stop { topic } => format!("stop   {topic}"),
         Met::Unfit { other, why } => format!("unfit  {other}: {why}"),
+        Met::Stored { key, bytes, .. } => format!("stored {key}  ({bytes} bytes)"),
         _ => return None,
     })
 }
@@ -137,7 +159,7 @@ fn events() -> (Receiver<Met>, impl FnMut(&Met) + Send + 'static) {
 
 /// Offers something. With lines, each is published while somebody wants it.
 pub fn announce(config: &Config, arguments: &AnnounceArguments, format: Format) -> Outcome {
-    let peers = peers(config, &arguments.post)?;
+    let peers = peers(config, arguments.post.peer.as_deref())?;
     let (heard, hears) = events();
     if !arguments.lines {
         let posting = peers.offer(&arguments.post.profile, hears)?;
@@ -178,7 +200,7 @@ fn says_topic(profile: &str) -> bool {
 
 /// Wants something. With `--subscribe`, what comes is printed.
 pub fn interest(config: &Config, arguments: &InterestArguments, format: Format) -> Outcome {
-    let peers = peers(config, &arguments.post)?;
+    let peers = peers(config, arguments.post.peer.as_deref())?;
     let (heard, hears) = events();
     if !arguments.subscribe {
         let posting = peers.want(&arguments.post.profile, hears)?;
@@ -229,7 +251,7 @@ fn until_stopped(heard: &Receiver<Met>, format: Format, check: impl Fn() -> Resu
 /// Shows what there is, and ends. Yes: something is there.
 pub fn find(config: &Config, arguments: &FindArguments, format: Format) -> Outcome {
     let (heard, hears) = events();
-    let _posting = peers(config, &arguments.post)?.want(&arguments.post.profile, hears)?;
+    let _posting = peers(config, arguments.post.peer.as_deref())?.want(&arguments.post.profile, hears)?;
     let until = Instant::now() + Duration::from_nanos(arguments.wait.max(Span::ZERO).as_nanos_u64());
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     loop {
