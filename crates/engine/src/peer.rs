@@ -385,17 +385,55 @@ impl Peer {
         // Who says what cannot be read has another space, or is no peer of ours.
         let Ok(post) = self.read(put) else { return };
         let party = Party { peer: from.id.ring, number: put.number };
+        if !self.knows_life(from) {
+            return;
+        }
         let mut told = Vec::new();
         // One for whom there is no room puts it again, and may find some then.
         if self.point.hear(party, &put.text, post, now + EXPIRY, put.digest, &mut told).is_ok() {
-            self.known.insert(party.peer, from.clone());
+            self.begin_life(from, put.number, &mut told, out);
         }
         self.tell(told, out);
+    }
+
+    /// Whether a peer is of the life that is known, or of a later one.
+    fn knows_life(&self, from: &Member) -> bool {
+        self.known.get(&from.id.ring).is_none_or(|known| known.id.life <= from.id.life)
+    }
+
+    /// A peer has put something. What an earlier life of it had put is over: after that, so that who meets both hears of neither.
+    fn begin_life(
+        &mut self,
+        from: &Member,
+        number: u64,
+        told: &mut Vec<(Party, Said)>,
+        out: &mut impl PeerEffects,
+    ) {
+        let peer = from.id.ring;
+        let before = self.known.insert(peer, from.clone());
+        if before.is_none_or(|before| before.id.life >= from.id.life) {
+            return;
+        }
+        for party in
+            self.point.parties_of(peer).filter(|party| party.number != number).collect::<Vec<Party>>()
+        {
+            self.point.take(party, told);
+        }
+        let of = Party { peer, number: 0 }..=Party { peer, number: u64::MAX };
+        let proxies = self.parties.range(of).filter(|(party, _)| party.number != number);
+        let proxies: Vec<u64> = proxies.map(|(_, proxy)| *proxy).collect();
+        let mut acts = Acts::default();
+        proxies.into_iter().for_each(|proxy| self.forget_proxy(proxy, &mut acts));
+        self.known.insert(peer, from.clone());
+        self.act(acts, out);
     }
 
     /// Something is to be put at the points of this region, for a peer of another one.
     fn put_for(&mut self, now: Time, from: &Member, put: &Put, out: &mut impl PeerEffects) {
         let Ok(post) = self.read(put) else { return };
+        if !self.knows_life(from) {
+            return;
+        }
         let party = Party { peer: from.id.ring, number: put.number };
         let proxy = match self.parties.get(&party) {
             Some(proxy) => *proxy,
@@ -406,7 +444,9 @@ impl Peer {
                 self.next_proxy
             }
         };
-        self.known.insert(party.peer, from.clone());
+        let mut told = Vec::new();
+        self.begin_life(from, put.number, &mut told, out);
+        self.tell(told, out);
         let until = now + EXPIRY;
         let text = put.text.as_str().into();
         let location = put.location;

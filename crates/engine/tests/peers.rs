@@ -246,6 +246,43 @@ fn what_is_wanted_from_another_region_ends_with_who_wanted_it() {
     assert_eq!(topics, [1, 1], "what is passed on for ever is noticed");
 }
 
+/// What was put by an earlier life of a peer is over when the next one puts something, and not a minute later.
+#[test]
+fn what_an_earlier_life_had_put_ends_with_the_first_word_of_the_next() {
+    let mut world: World<Host> = World::new(3);
+    for _ in 0..5 {
+        let of = world.add(at(5.0, 5.0));
+        world.start(of);
+    }
+    world.run_for(Span::secs(20));
+    let put = |world: &mut World<Host>, of: usize, number: u64, offers: bool, text: &str| {
+        world.with(of, |host, now, out| {
+            let put = if offers { Peer::offer } else { Peer::want };
+            put(&mut host.0, now, number, text, &mut Writing(out)).unwrap();
+        });
+    };
+    put(&mut world, 3, 7, true, "drone, lidar");
+    put(&mut world, 3, 8, true, "drone, lifeline");
+    put(&mut world, 4, 1, false, "drone, li*");
+    world.run_for(Span::secs(1));
+    let topics = |world: &World<Host>| world.players[4].node.as_ref().unwrap().0.topics_of(1).count();
+    assert_eq!(topics(&world), 2);
+    world.kill(3, false);
+    world.run_for(Span::millis(100));
+    world.start(3);
+    world.run_for(Span::secs(10));
+    put(&mut world, 3, 1, true, "drone, lidar");
+    put(&mut world, 3, 2, true, "drone, lima");
+    world.run_for(Span::secs(1));
+    // Each has a point of its own, and is told by what comes there.
+    assert!(topics(&world) <= 3);
+    put(&mut world, 3, 3, true, "drone, lifeline");
+    world.run_for(Span::secs(1));
+    world.with(3, |host, now, out| (1..4).for_each(|number| host.0.withdraw(now, number, &mut Writing(out))));
+    world.run_for(Span::secs(1));
+    assert_eq!(topics(&world), 0);
+}
+
 /// §12.8: what was put at a point that dies meets again, and nothing ends meanwhile. §12.12: a master's death disturbs no match.
 #[test]
 fn pairs_meet_within_a_second_of_the_death_of_their_point() {

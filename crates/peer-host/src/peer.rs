@@ -289,6 +289,9 @@ impl Outside<'_> {
 
     /// Gives the disk what was written.
     fn give(&mut self, peer: &mut Peer, now: Time) {
+        if let Some(why) = self.shelf.take_unread() {
+            self.journal.warn(&format!("the store cannot read what it keeps: {why}"));
+        }
         let ticket = peer.take_ticket();
         if let Some(ticket) = self.shelf.give(ticket) {
             peer.handle_synced(now, ticket, &Ok(()), self);

@@ -21,6 +21,10 @@ pub struct PeerReport {
     pub proxied: usize,
     /// Profiles and interests that are put at it, as a point.
     pub at_point: usize,
+    /// Things that it keeps.
+    pub kept: usize,
+    /// Bytes of their keys and values.
+    pub kept_bytes: u64,
 }
 
 /// A peer as others know it.
@@ -81,7 +85,7 @@ impl PeerReport {
             squares: squares(claim.cells),
             own: claim.rank() == rings.table().reign,
         });
-        let (posts, proxied) = peer.posts();
+        let ((posts, proxied), (kept, kept_bytes)) = (peer.posts(), peer.kept());
         PeerReport {
             own: MemberReport::of(rings.own()),
             role: role.to_owned(),
@@ -90,6 +94,8 @@ impl PeerReport {
             posts,
             proxied,
             at_point: peer.point().len(),
+            kept,
+            kept_bytes,
         }
     }
 }

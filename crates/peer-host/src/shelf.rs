@@ -7,6 +7,7 @@
 
 use contract::Time;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub(crate) struct Shelf {
     number: u64,
     /// Tickets that are with it.
     tickets: BTreeMap<u64, u64>,
+    /// Why something could not be read, until that is said.
+    unread: RefCell<Option<String>>,
 }
 
 struct Disk {
@@ -84,6 +87,7 @@ impl Shelf {
             given: BTreeMap::new(),
             number: 0,
             tickets: BTreeMap::new(),
+            unread: RefCell::new(None),
         }
     }
 
@@ -157,8 +161,18 @@ impl Shelf {
         if let Some((_, value)) = self.on_their_way.get(&id) {
             return value.clone();
         }
-        let found = self.disk.as_ref()?.values.get(key(id)).ok()??;
-        Some((*found).into())
+        match self.disk.as_ref()?.values.get(key(id)) {
+            Ok(found) => found.map(|value| (*value).into()),
+            Err(error) => {
+                *self.unread.borrow_mut() = Some(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Why something could not be read since this was last asked. Others have copies of it.
+    pub(crate) fn take_unread(&self) -> Option<String> {
+        self.unread.take()
     }
 
     /// Gives the disk what was written. Returns a ticket that is done with at once.

@@ -326,8 +326,13 @@ impl Point {
 
     /// Whether a peer has put anything here.
     pub fn has_of(&self, peer: RingId) -> bool {
+        self.parties_of(peer).next().is_some()
+    }
+
+    /// What a peer has put here.
+    pub fn parties_of(&self, peer: RingId) -> impl Iterator<Item = Party> {
         let of = Party { peer, number: 0 }..=Party { peer, number: u64::MAX };
-        self.entries.range(of).next().is_some()
+        self.entries.range(of).map(|(party, _)| *party)
     }
 
     /// Keeps those of whom this is so, without a word to anybody: another point has the others now.

@@ -74,6 +74,9 @@ pub enum Refusal {
     /// Another peer has its place.
     #[error("the region is changing")]
     NotMine,
+    /// It has found no others yet.
+    #[error("this peer is in no region yet: ask another one, or this one again in some seconds")]
+    NoRegion,
     /// Too much is under way.
     #[error("too much is being put at once: put it again a little later")]
     Busy,
@@ -172,6 +175,8 @@ pub struct Store {
     limits: Limits,
     pub(crate) index: BTreeMap<ItemId, Entry>,
     bytes: u64,
+    /// How many of them are deletions.
+    deleted: usize,
     ends: BTreeSet<(Time, ItemId)>,
     /// What is written since the last ticket, and what is to be said then.
     written: Vec<ItemId>,
@@ -196,6 +201,7 @@ impl Store {
             limits,
             index: BTreeMap::new(),
             bytes: 0,
+            deleted: 0,
             ends: BTreeSet::new(),
             written: Vec::new(),
             after: Vec::new(),
@@ -218,7 +224,7 @@ impl Store {
 
     /// How many things it keeps, deletions not counted, and their bytes.
     pub fn kept(&self) -> (usize, u64) {
-        (self.index.values().filter(|entry| !entry.is_gone).count(), self.bytes)
+        (self.index.len() - self.deleted, self.bytes)
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -523,6 +529,7 @@ impl Store {
         let entry =
             Entry { key, version, location, until, is_gone: size.is_none(), size: size.unwrap_or(0), bytes };
         self.bytes += bytes;
+        self.deleted += usize::from(entry.is_gone);
         self.ends.insert((until, id));
         self.index.insert(id, entry);
     }
@@ -530,6 +537,7 @@ impl Store {
     pub(crate) fn drop_entry(&mut self, id: ItemId) {
         if let Some(entry) = self.index.remove(&id) {
             self.bytes -= entry.bytes;
+            self.deleted -= usize::from(entry.is_gone);
             self.ends.remove(&(entry.until, id));
         }
     }

@@ -358,6 +358,7 @@ fn write_refusal(to: &mut To<'_>, refusal: &Refusal) -> Written {
         Refusal::Full(why) => to.u8(2)?.str(shortened(why)).map(drop),
         Refusal::Disk(why) => to.u8(3)?.str(shortened(why)).map(drop),
         Refusal::Unconfirmed { confirmed, of } => to.u8(4)?.u64(*confirmed as u64)?.u64(*of as u64).map(drop),
+        Refusal::NoRegion => to.u8(6).map(drop),
         Refusal::NoAnswer { answered, of } => to.u8(5)?.u64(*answered as u64)?.u64(*of as u64).map(drop),
     }
 }
@@ -453,6 +454,7 @@ fn refusal(from: &mut Decoder<'_>) -> Read<Refusal> {
             let (answered, of) = two(from)?;
             Refusal::NoAnswer { answered, of }
         }
+        6 => Refusal::NoRegion,
         _ => return Err(WordError::Invalid("a reason")),
     })
 }
@@ -490,6 +492,7 @@ mod tests {
         prop_oneof![
             Just(Refusal::NotMine),
             Just(Refusal::Busy),
+            Just(Refusal::NoRegion),
             Just(Refusal::Full("no room".into())),
             Just(Refusal::Disk("it burns".into())),
             Just(Refusal::Unconfirmed { confirmed: 1, of: 3 }),

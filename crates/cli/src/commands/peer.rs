@@ -81,8 +81,8 @@ fn status(config: &Config, peer: Option<&str>, format: Format) -> Outcome {
         return Ok(yes(well));
     }
     let mut shown = table(
-        &["peer", "is", "at", "master", "in its region", "puts", "for others", "has at its point"],
-        &[4, 5, 6, 7],
+        &["peer", "is", "at", "master", "in its region", "puts", "for others", "at its point", "keeps"],
+        &[4, 5, 6, 7, 8],
     );
     for row in &rows {
         match &row.report {
@@ -90,7 +90,8 @@ fn status(config: &Config, peer: Option<&str>, format: Format) -> Outcome {
                 let role = if is_in(report) { report.role.clone() } else { coloured(&report.role, RED) };
                 let master = report.regions.iter().find(|region| region.own);
                 let master = master.map(|region| region.master.name.clone()).unwrap_or_default();
-                let counts = [report.members.len(), report.posts, report.proxied, report.at_point]
+                let members = report.members.len();
+                let counts = [members, report.posts, report.proxied, report.at_point, report.kept]
                     .map(|count| count.to_string());
                 let place = format!("{}, {}", report.own.lat, report.own.long);
                 shown.add_row([row.peer.clone(), role, place, master].into_iter().chain(counts));

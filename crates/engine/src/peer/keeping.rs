@@ -9,7 +9,7 @@ use overlay::{Extent, Member, Rings};
 use rendezvous::{Interest, Map, Party, Post, Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Answer, Effects, Item, ItemId, Kept, Query, Ring, StoreWord};
+use store::{Answer, Effects, Item, ItemId, Kept, Query, Refusal, Ring, StoreWord};
 
 /// Something new that is kept, as those are told who want such things.
 #[derive(Clone, PartialEq, Debug)]
@@ -161,6 +161,9 @@ impl Peer {
             size: value.as_ref().map(|value| value.len() as u64),
             value,
         };
+        if self.is_nowhere(request, out) {
+            return Ok(());
+        }
         self.with_store(out, |store, places, through| store.put_for(now, request, item, places, through));
         self.settle(now, out);
         Ok(())
@@ -175,6 +178,9 @@ impl Peer {
         out: &mut impl PeerEffects,
     ) -> Result<(), PutError> {
         let profile = Profile::read(&self.space, checked(key)?)?;
+        if self.is_nowhere(request, out) {
+            return Ok(());
+        }
         let id = ItemId::of(self.space.place_of(&profile), &profile.canonical(&self.space));
         self.with_store(out, |store, places, through| {
             let afar = profile.location().and_then(|location| places.elsewhere(location));
@@ -193,6 +199,9 @@ impl Peer {
         out: &mut impl PeerEffects,
     ) -> Result<(), PutError> {
         let post = Post::Want(Interest::read(&self.space, checked(&query.interest)?)?);
+        if self.is_nowhere(request, out) {
+            return Ok(());
+        }
         let map = Whole { rings: &self.rings, space: &self.space, extent: self.extent };
         let (members, masters) = map
             .points_of(&post)
@@ -205,6 +214,15 @@ impl Peer {
         });
         self.settle(now, out);
         Ok(())
+    }
+
+    /// Whether it is in no region yet: then nobody has any place, and it says so.
+    fn is_nowhere(&self, request: u64, out: &mut impl PeerEffects) -> bool {
+        let is_nowhere = !self.rings.table().has(self.rings.own().id);
+        if is_nowhere {
+            out.answer(request, Answer::Refused(Refusal::NoRegion));
+        }
+        is_nowhere
     }
 
     /// A peer says something about what is kept.

@@ -36,6 +36,10 @@ pub(super) async fn keep(
         Some(Ok(lasts)) if lasts > Span::ZERO => lasts,
         Some(_) => return refusal(StatusCode::BAD_REQUEST, "`lasts` is a time such as 1h, longer than zero"),
     };
+    // Before the value is in memory.
+    let Ok(place) = Arc::clone(&peer.keeping).try_acquire_owned() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, FULL);
+    };
     let value = match timeout(COMES_WITHIN, to_bytes(body, VALUE_BYTES_MAX)).await {
         Ok(Ok(value)) => value,
         Ok(Err(_)) => {
@@ -44,10 +48,15 @@ pub(super) async fn keep(
         }
         Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "the value does not come"),
     };
-    put(&peer, &head, key, Some(Arc::from(&*value)), lasts).await
+    let answer = put(&peer, &head, key, Some(Arc::from(&*value)), lasts).await;
+    drop(place);
+    answer
 }
 
 pub(super) async fn remove(State(peer): State<Peer>, Path(key): Path<String>, head: HeaderMap) -> Response {
+    let Ok(_place) = peer.keeping.try_acquire() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, FULL);
+    };
     put(&peer, &head, key, None, Span::FOREVER).await
 }
 
@@ -64,6 +73,9 @@ async fn put(peer: &Peer, head: &HeaderMap, key: String, value: Option<Arc<[u8]>
 }
 
 pub(super) async fn fetch(State(peer): State<Peer>, Path(key): Path<String>, head: HeaderMap) -> Response {
+    let Ok(_place) = peer.keeping.try_acquire() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, FULL);
+    };
     match ask(&peer, &head, |answer| Asked::Fetch { key, answer }).await {
         Ok(Answer::Got(Some(Item { value: Some(value), version, .. }))) => (
             [
@@ -102,6 +114,9 @@ pub(super) async fn look(State(peer): State<Peer>, uri: Uri, head: HeaderMap, bo
     let Ok(interest) = std::str::from_utf8(&body) else {
         return refusal(StatusCode::BAD_REQUEST, "this is no UTF-8");
     };
+    let Ok(_place) = peer.keeping.try_acquire() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, FULL);
+    };
     let query = Query { interest: interest.trim().to_owned(), after, limit, values };
     match ask(&peer, &head, |answer| Asked::Look { query, answer }).await {
         Ok(Answer::Found { items, next, silent }) => {
@@ -137,7 +152,7 @@ fn shown(item: &Item) -> KeptReport {
     }
 }
 
-/// Asks the peer, unless too many do.
+/// Asks the peer.
 async fn ask(
     peer: &Peer,
     head: &HeaderMap,
@@ -146,9 +161,6 @@ async fn ask(
     if let Some(refused) = refused_page(head) {
         return Err(refused);
     }
-    let Ok(_place) = peer.keeping.try_acquire() else {
-        return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, FULL));
-    };
     let (answer, answered) = oneshot::channel();
     let sent = peer.asks.send(asked(answer)).await;
     match (sent, answered.await) {
