@@ -228,6 +228,7 @@ keys! {
         OVERLAY_CAPACITY: usize = key("overlay.capacity", integer(1, 1_024), "4", "How many peers a region may have before it is split, where each of its quarters would have overlay.least.");
         OVERLAY_ALIVE: Span = key("overlay.alive", duration_within(Span::millis(50), Span::secs(60)), "\"1500ms\"", "How often a peer and the master of its region tell each other that they live. Who is silent for three times as long is taken for dead.");
         OVERLAY_CONTACTS: Vec<Place> = key("overlay.contacts", places(), "[]", "Further peers that are asked where others are, besides those of [peers.*].");
+        OVERLAY_TLS: bool = key("overlay.tls", switch(), "false", "Whether peers speak TLS with each other and show certificates: tls.certificate, issued by tls.ca, and for the host of the peer's `address`. The files are read again for each connection.");
         PEERS_ADDRESS: Option<Place> = key("peers.*.address", address(), "", "Where this peer listens for others, and they reach it.");
         PEERS_HTTP: Option<Place> = key("peers.*.http", address_or_none(), "\"none\"", "Where programs of its host offer and want things over HTTP, and it shows how it is. See peers.md.");
         PEERS_LOCATION: Option<Location> = key("peers.*.location", location(), "\"0, 0\"", "Where it is.");

@@ -17,6 +17,8 @@ pub struct PeersConfig {
     pub space: Space,
     /// How peers find together. All of the file are contacts of each other.
     pub overlay: Settings,
+    /// Whether they speak TLS with each other.
+    pub secure: bool,
     /// By name.
     pub peers: Vec<PeerConfig>,
 }
@@ -90,7 +92,20 @@ impl Understanding {
         };
         let space = space?;
         peers.iter().for_each(|peer| self.check_offers(peer, &space));
-        Some(PeersConfig { space, overlay, peers })
+        let secure = self.secure_peers();
+        Some(PeersConfig { space, overlay, secure, peers })
+    }
+
+    /// Whether peers speak TLS, for which they need certificates.
+    fn secure_peers(&mut self) -> bool {
+        let secure = self.get(&keys::OVERLAY_TLS);
+        let needed = [&keys::TLS_CERTIFICATE, &keys::TLS_KEY, &keys::TLS_CA];
+        for key in needed.into_iter().filter(|key| secure && self.get(*key).is_none()).collect::<Vec<_>>() {
+            let source = self.place_of(&keys::OVERLAY_TLS);
+            let message = format!("overlay.tls needs {}, which is not configured", key.path());
+            self.problem(&source, message, format!("give {}, or leave overlay.tls out", key.path()));
+        }
+        secure
     }
 
     fn check_offers(&mut self, peer: &PeerConfig, space: &Space) {
@@ -178,6 +193,7 @@ mod tests {
         for (more, said) in [
             ("[space]\ndimensions = [\"battery: full\"]\n", "`battery: 0..100`"),
             ("[space]\ndimensions = []\n", "1 to 6 dimensions"),
+            ("[overlay]\ntls = true\n", "overlay.tls needs tls.ca"),
             ("[overlay]\nsouth_west = \"50, 0\"\nnorth_east = \"40, 10\"\n", "is empty"),
             ("[peers.p3]\naddress = \"0.0.0.0:7610\"\n", "all addresses of a host"),
             ("[peers.p4]\nlocation = \"1, 1\"\n", "lacks `address`"),

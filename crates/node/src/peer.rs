@@ -7,6 +7,7 @@ use crate::losses::on_loss;
 use crate::signals::{Heard, cut_short_after, ends_within, say_ignored};
 use broker::Severity;
 use config::{LogConfig, PeerConfig, PeersConfig};
+use host::tls::TlsSettings;
 use host::{Helpers, Notifier};
 use peer_host::{Journal, Settings};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -44,12 +45,18 @@ type Stop = Arc<Mutex<Option<oneshot::Sender<()>>>>;
 /// # Errors
 ///
 /// There is none, it cannot listen, or whoever reaches it could speak for others and that was not said to be right.
-pub fn run(config: &PeersConfig, name: &str, insecure: bool, heard: Heard) -> Result<(), Trouble> {
+pub fn run(
+    config: &PeersConfig,
+    tls: &TlsSettings,
+    name: &str,
+    insecure: bool,
+    heard: Heard,
+) -> Result<(), Trouble> {
     let names: Vec<&str> = config.peers.iter().map(|peer| peer.name.as_str()).collect();
     let Some(peer) = config.peers.iter().find(|peer| peer.name == name) else {
         return Err(Trouble(format!("there is no peer `{name}`: peers are {}", names.join(", "))));
     };
-    check_reach(peer, insecure)?;
+    check_reach(peer, config.secure, insecure)?;
     let helpers = Helpers::new()?;
     let lines = write_in_background(name, LOG, &helpers)?;
     let (ends, stopped) = oneshot::channel();
@@ -84,6 +91,7 @@ pub fn run(config: &PeersConfig, name: &str, insecure: bool, heard: Heard) -> Re
         offers: peer.offers.clone(),
         space: config.space.clone(),
         overlay: config.overlay.clone(),
+        tls: config.secure.then(|| tls.clone()),
         store: peer.store.clone(),
         keeps: Limits { items: KEPT_MAX, bytes: peer.store_bytes },
     };
@@ -97,19 +105,26 @@ pub fn run(config: &PeersConfig, name: &str, insecure: bool, heard: Heard) -> Re
     helpers.loss().map_or_else(|| Ok(()), |loss| Err(Trouble(loss.to_string())))
 }
 
-/// Connections between peers are not encrypted yet, and nobody is asked who it is.
-fn check_reach(peer: &PeerConfig, insecure: bool) -> Result<(), Trouble> {
+/// Without TLS nobody is asked who it is, and programs never are.
+fn check_reach(peer: &PeerConfig, secure: bool, insecure: bool) -> Result<(), Trouble> {
     let http = peer.http.iter().map(|place| (place, "http"));
     let beyond = http
-        .chain([(&peer.address, "address")])
+        .chain((!secure).then_some((&peer.address, "address")))
         .find(|(place, _)| place.is_of_others() || place.is_unspecified());
     match beyond.filter(|_| !insecure) {
         None => Ok(()),
-        Some((place, key)) => Err(Trouble(format!(
-            "peers.{}.{key} = \"{place}\" is reached beyond this host, and whoever reaches it can offer, want and speak for other peers: say \
-             --insecure where nobody else is in that network",
-            peer.name
-        ))),
+        Some((place, key)) => {
+            let remedy = if key == "address" {
+                "set overlay.tls, or "
+            } else {
+                "give it an address of this host, or "
+            };
+            Err(Trouble(format!(
+                "peers.{}.{key} = \"{place}\" is reached beyond this host, and whoever reaches it can offer, want and speak for other peers: \
+             {remedy}say --insecure where nobody else is in that network",
+                peer.name
+            )))
+        }
     }
 }
 

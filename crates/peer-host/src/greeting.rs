@@ -24,6 +24,11 @@ struct Greeting {
     long: f64,
 }
 
+/// The host of an address, as certificates have it.
+pub(crate) fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
 /// The place on the ring of a name.
 pub(crate) fn ring_of(name: &str) -> RingId {
     let mut bytes = [0; 20];

@@ -5,6 +5,7 @@ mod links;
 mod peer;
 mod programs;
 mod report;
+mod secure;
 mod shelf;
 
 pub use peer::{Journal, Settings, run};

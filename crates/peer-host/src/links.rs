@@ -3,7 +3,8 @@
 //! Words are frames of a length (32 bits, little endian) and so many bytes. The first is a greeting; one of no bytes is a goodbye, after which the
 //! connection may be closed without a loss.
 
-use crate::greeting::{GREETING_BYTES_MAX, greeted};
+use crate::greeting::{GREETING_BYTES_MAX, greeted, host_of};
+use crate::secure::{Secure, Wire, no_tls};
 use engine::PeerWord;
 use overlay::{Member, PeerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
@@ -71,6 +72,7 @@ struct Line {
 /// All connections that this peer makes.
 pub(crate) struct Links {
     greeting: Arc<[u8]>,
+    secure: Secure,
     told: mpsc::Sender<Heard>,
     lines: BTreeMap<Arc<str>, Line>,
     /// So many have been made.
@@ -82,9 +84,10 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(greeting: Vec<u8>, told: mpsc::Sender<Heard>) -> Links {
+    pub(crate) fn new(greeting: Vec<u8>, secure: Secure, told: mpsc::Sender<Heard>) -> Links {
         Links {
             greeting: greeting.into(),
+            secure,
             told,
             lines: BTreeMap::new(),
             made: 0,
@@ -126,9 +129,14 @@ impl Links {
         self.made += 1;
         let which = Which { address: Arc::clone(&address), number: self.made };
         let greeting = Arc::clone(&self.greeting);
-        let (told, taken) = (self.told.clone(), Arc::clone(&waiting));
+        let (told, taken, secure) = (self.told.clone(), Arc::clone(&waiting), self.secure.clone());
         let task = tokio::spawn(async move {
-            let ended = carry(&which, &greeting, words, &taken, &told).await;
+            let ended = carry((&which, &secure), &greeting, words, &taken, &told).await;
+            if let Err(error) = &ended
+                && error.kind() == io::ErrorKind::Other
+            {
+                _ = told.send(Heard::TurnedAway(format!("{}: {error}", which.address))).await;
+            }
             // Nobody hears it when the peer ends.
             _ = told.send(if ended.is_ok() { Heard::Closed(which) } else { Heard::Failed(which) }).await;
         });
@@ -182,25 +190,28 @@ impl Links {
 
 /// Makes a connection and says there what comes, until nothing has come for long. An error: it could not be made, or has broken.
 async fn carry(
-    which: &Which,
+    (which, secure): (&Which, &Secure),
     greeting: &[u8],
     mut words: mpsc::Receiver<Vec<u8>>,
     waiting: &AtomicUsize,
     told: &mpsc::Sender<Heard>,
 ) -> io::Result<()> {
-    let made = timeout(PATIENCE, TcpStream::connect(&*which.address)).await;
+    let made = timeout(PATIENCE, secure.connect(&which.address)).await;
     let mut stream = made.map_err(|_| io::ErrorKind::TimedOut)??;
-    stream.set_nodelay(true)?;
     stream.write_all(&(greeting.len() as u32).to_le_bytes()).await?;
     stream.write_all(greeting).await?;
+    stream.flush().await?;
     _ = told.send(Heard::Reached(which.clone())).await;
-    let (mut back, mut there) = stream.into_split();
+    let (mut back, mut there) = split(stream);
     let mut nothing = [0; 16];
     loop {
         let word = tokio::select! {
             word = timeout(IDLE, words.recv()) => word,
             // Nothing is said this way: it ends, or who is there is none of ours.
-            _ = back.read(&mut nothing) => return Err(io::ErrorKind::ConnectionReset.into()),
+            read = back.read(&mut nothing) => return Err(match read {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => no_tls(&error),
+                _ => io::ErrorKind::ConnectionReset.into(),
+            }),
         };
         let word = match word {
             Ok(Some(word)) => word,
@@ -214,7 +225,11 @@ async fn carry(
                 }
             }
         };
-        let written = timeout(PATIENCE, there.write_all(&word)).await;
+        let written = timeout(PATIENCE, async {
+            there.write_all(&word).await?;
+            there.flush().await
+        });
+        let written = written.await;
         waiting.fetch_sub(word.len(), Ordering::Relaxed);
         written.map_err(|_| io::ErrorKind::TimedOut)??;
     }
@@ -223,7 +238,7 @@ async fn carry(
 }
 
 /// Lets peers in, as long as the runtime lives.
-pub(crate) async fn attend(door: TcpListener, terms: Arc<str>, told: mpsc::Sender<Heard>) {
+pub(crate) async fn attend(door: TcpListener, terms: Arc<str>, secure: Secure, told: mpsc::Sender<Heard>) {
     let (places, strangers) = (Arc::new(Semaphore::new(LINKS_MAX)), Arc::new(Semaphore::new(STRANGERS_MAX)));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -232,14 +247,13 @@ pub(crate) async fn attend(door: TcpListener, terms: Arc<str>, told: mpsc::Sende
             tokio::time::sleep(DOOR_RESTS).await;
             continue;
         };
-        let (terms, told) = (Arc::clone(&terms), told.clone());
+        let (terms, told, secure) = (Arc::clone(&terms), told.clone(), secure.clone());
         tokio::spawn(async move {
-            let mut stream = stream;
-            let greeted = timeout(PATIENCE, greet(&mut stream, &terms)).await;
+            let greeted = timeout(PATIENCE, greet(stream, &terms, &secure)).await;
             drop(strange);
             let greeted = greeted.unwrap_or_else(|_| Err("it does not say who it is".to_owned()));
             match greeted {
-                Ok(member) => listen(stream, Arc::new(member), &told).await,
+                Ok((stream, member)) => listen(stream, Arc::new(member), &told).await,
                 Err(why) => _ = told.send(Heard::TurnedAway(format!("{from}: {why}"))).await,
             }
             drop(place);
@@ -248,14 +262,24 @@ pub(crate) async fn attend(door: TcpListener, terms: Arc<str>, told: mpsc::Sende
 }
 
 /// Who has connected.
-async fn greet(stream: &mut TcpStream, terms: &str) -> Result<Member, String> {
+async fn greet(stream: TcpStream, terms: &str, secure: &Secure) -> Result<(Box<dyn Wire>, Member), String> {
+    let (mut stream, shown) = secure.accept(stream).await.map_err(|error| error.to_string())?;
     let nothing = |_| "it closed before it had said who it is".to_owned();
-    let greeting = word(stream, GREETING_BYTES_MAX).await.map_err(nothing)?;
-    greeted(&greeting.unwrap_or_default(), terms)
+    let greeting = word(&mut stream, GREETING_BYTES_MAX).await.map_err(nothing)?;
+    let member = greeted(&greeting.unwrap_or_default(), terms)?;
+    if !secure.may_be_at(&shown, &member.address) {
+        return Err(format!(
+            "the peer {} says that it is at {}, and its certificate is not for {}: give it one that is",
+            member.name,
+            member.address,
+            host_of(&member.address)
+        ));
+    }
+    Ok((stream, member))
 }
 
 /// Hears a peer until it has no more to say.
-async fn listen(mut stream: TcpStream, member: Arc<Member>, told: &mpsc::Sender<Heard>) {
+async fn listen(mut stream: Box<dyn Wire>, member: Arc<Member>, told: &mpsc::Sender<Heard>) {
     loop {
         let heard = match word(&mut stream, WORD_BYTES_MAX).await {
             Ok(Some(bytes)) => PeerWord::decode(&bytes).ok(),

@@ -4,12 +4,14 @@ use crate::greeting::{greeting, ring_of, space_of, terms_of};
 use crate::links::{self, Heard, Links};
 use crate::programs::{self, Asked, NotPut, Stands, lines};
 use crate::report::PeerReport;
+use crate::secure::Secure;
 use crate::shelf::{Shelf, Synced};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use contract::{Location, Time};
 use engine::{Note, Peer, PeerEffects, PeerWord, PutError};
 use host::Helpers;
+use host::tls::{TlsSettings, mutual_terms};
 use overlay::{Extent, Member, News, PeerId, Role};
 use rendezvous::{Meeting, Space};
 use report::{ContractReport, MeetingEvent, NeedsReport};
@@ -40,6 +42,8 @@ pub struct Settings {
     pub space: Space,
     /// How peers find together.
     pub overlay: overlay::Settings,
+    /// What peers show each other, and whom they believe; not encrypted without.
+    pub tls: Option<TlsSettings>,
     /// Where it keeps things; in memory, if nowhere.
     pub store: Option<PathBuf>,
     /// How much it keeps.
@@ -91,8 +95,13 @@ async fn serve(
     let own = Member { id, name, address, location };
     let (told, mut heard) = mpsc::channel(HEARD_MAX);
     let (asks, mut asked) = mpsc::channel(HEARD_MAX);
-    let links = Links::new(greeting(&own, &terms), told.clone());
-    tokio::spawn(links::attend(listener(settings.peers)?, terms, told));
+    if let Some(tls) = &settings.tls {
+        // What is wrong is said now, and not at each connection.
+        mutual_terms(tls).map_err(io::Error::other)?;
+    }
+    let secure = Secure(settings.tls.map(Arc::new));
+    let links = Links::new(greeting(&own, &terms), secure.clone(), told.clone());
+    tokio::spawn(links::attend(listener(settings.peers)?, terms, secure, told));
     if let Some(door) = settings.programs {
         tokio::spawn(programs::attend(listener(door)?, asks.clone()));
     }

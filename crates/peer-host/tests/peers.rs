@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use contract::{Location, Span};
+use host::tls::TlsSettings;
 use overlay::Extent;
 use peer_host::{Journal, PeerReport, Settings};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rendezvous::{Kind, Space};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -48,6 +50,15 @@ fn door() -> (TcpListener, SocketAddr) {
 impl Running {
     /// A peer that asks these contacts.
     fn start(name: &str, at: (f64, f64), contacts: &[String], least: usize) -> Running {
+        Running::start_with(name, at, contacts, (least, None))
+    }
+
+    fn start_with(
+        name: &str,
+        at: (f64, f64),
+        contacts: &[String],
+        (least, tls): (usize, Option<TlsSettings>),
+    ) -> Running {
         let ((peers, address), (programs, at_programs)) = (door(), door());
         let corner = |lat, long| Location::new(lat, long).unwrap();
         let extent = Extent::new(corner(0.0, 0.0), corner(100.0 / 2.0, 100.0)).unwrap();
@@ -66,6 +77,7 @@ impl Running {
             programs: Some(programs),
             location: corner(at.0, at.1),
             offers: Vec::new(),
+            tls,
             store: None,
             keeps: Limits { items: 1_000, bytes: 1 << 20 },
             space,
@@ -233,6 +245,89 @@ fn what_both_say_of_messages_is_agreed() {
     assert_eq!((&*event, Some(&*topic)), ("stop", offered["topic"].as_str()));
     let refused = request(peers[0].programs, "POST", "/api/v1/want", "drone; retain=3");
     assert!(refused.contains("`retain` is for profiles"), "{refused}");
+}
+
+/// A folder of certificates.
+struct Certificates(std::path::PathBuf);
+
+impl Certificates {
+    fn new() -> Certificates {
+        let folder = std::env::temp_dir().join(format!("verge-peers-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let certificates = Certificates(folder);
+        for (issuer, hosts) in [("ours", &["127.0.0.1", "10.9.8.7"][..]), ("others", &["127.0.0.1"])] {
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+            certificates.write(&format!("{issuer}.pem"), &authority.pem());
+            for host in hosts {
+                let key = KeyPair::generate().unwrap();
+                let params = CertificateParams::new(vec![(*host).to_owned()]).unwrap();
+                let certificate = params.signed_by(&key, &authority).unwrap().pem();
+                certificates.write(&format!("{issuer}-{host}.pem"), &certificate);
+                certificates.write(&format!("{issuer}-{host}.key"), &key.serialize_pem());
+            }
+        }
+        certificates
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// Shows a certificate of this issuer for this host, and believes ours.
+    fn settings(&self, issuer: &str, host: &str) -> Option<TlsSettings> {
+        let file = |name: String| Some(self.0.join(name));
+        Some(TlsSettings {
+            certificate: file(format!("{issuer}-{host}.pem")),
+            key: file(format!("{issuer}-{host}.key")),
+            ca: file("ours.pem".to_owned()),
+            ..TlsSettings::default()
+        })
+    }
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// With certificates of one issuer, each for its own host, peers find together; who has none, one of somebody else or one for another host has no part.
+#[test]
+fn who_has_no_certificate_for_its_address_has_no_part() {
+    let certificates = Certificates::new();
+    let start = |name: &str, contacts: &[String], tls: Option<TlsSettings>| {
+        Running::start_with(name, (10.0, 10.0), contacts, (3, tls))
+    };
+    let first = start("s0", &[], certificates.settings("ours", "127.0.0.1"));
+    let contacts = [first.address.clone()];
+    let second = start("s1", &contacts, certificates.settings("ours", "127.0.0.1"));
+    until("both are in one region", || {
+        second.report().members.len() == 2 && first.report().members.len() == 2
+    });
+    let mut consumer = Program::wants(&first, "drone, *");
+    let mut producer = Program::offers(&second, "drone, lidar");
+    assert_eq!((producer.next().0, consumer.next().0), ("start".to_owned(), "start".to_owned()));
+    let says = |peer: &Running, what: &str| {
+        until(what, || peer.said.0.lock().unwrap().iter().any(|said| said.contains(what)));
+    };
+    // Others speak to it, since it is not for where it is.
+    let elsewhere = start("elsewhere", &contacts, certificates.settings("ours", "10.9.8.7"));
+    says(&first, "its certificate is not for 127.0.0.1");
+    let strangers = [
+        elsewhere,
+        start("plain", &contacts, None),
+        start("other", &contacts, certificates.settings("others", "127.0.0.1")),
+    ];
+    says(&strangers[2], "is not believed");
+    until("each has begun a tree of its own", || {
+        strangers.iter().all(|stranger| stranger.report().members.len() == 1)
+    });
+    assert_eq!((first.report().members.len(), second.report().members.len()), (2, 2));
 }
 
 /// Whichever peer ends, also the master, those who are left find together, and what is put at them meets.

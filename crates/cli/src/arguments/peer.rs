@@ -26,7 +26,7 @@ pub enum PeerCommand {
     Run {
         /// Which of the configured peers.
         name: String,
-        /// Run although other hosts may reach it: connections between peers are not encrypted, and nobody is asked who it is.
+        /// Run although other hosts may reach what nobody is asked at who it is: `address` without overlay.tls, or `http`.
         #[arg(long)]
         insecure: bool,
     },

@@ -18,7 +18,7 @@ pub fn run(config: &Config, command: &PeerCommand, format: Format) -> Outcome {
     match command {
         PeerCommand::Run { name, insecure } => {
             let heard = signals::begin()?;
-            node::peer::run(peers(config)?, name, *insecure, heard)?;
+            node::peer::run(peers(config)?, &config.tls, name, *insecure, heard)?;
             Ok(yes(true))
         }
         PeerCommand::Status { peer } => status(config, peer.as_deref(), format),

@@ -143,11 +143,14 @@ fn hosts(config: &Config) -> BTreeSet<String> {
         .brokers
         .iter()
         .flat_map(|broker| broker.entrances().into_iter().map(|entrance| entrance.place.host().to_owned()));
+    let peers = config.peers.iter().flat_map(|peers| &peers.peers);
+    let peers = peers.map(|peer| peer.address.host().to_owned());
     let named = config.brokers.iter().map(|broker| broker.listeners.pair_host.clone());
     let unspecified = |host: &String| host == "0.0.0.0" || host == "::";
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     places
         .chain(named)
+        .chain(peers)
         .chain(own)
         .map(|host| host.trim_matches(['[', ']']).to_owned())
         .filter(|host| !unspecified(host))

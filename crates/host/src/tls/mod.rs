@@ -217,6 +217,35 @@ pub fn client_terms(settings: &TlsSettings) -> Result<Arc<ClientConfig>, TlsErro
     loaded.outgoing.ok_or(TlsError::Incomplete { given: "TLS", lacks: "tls.ca" })
 }
 
+/// What connections between equals show and believe: both sides have certificates that lead to `ca`.
+pub struct MutualTerms {
+    /// Of connections that we make.
+    pub outgoing: Arc<ClientConfig>,
+    /// Of those that others make.
+    pub incoming: Arc<ServerConfig>,
+}
+
+/// The same from files as they are now.
+///
+/// # Errors
+///
+/// There is no certificate, no key or no `ca`, or a file cannot be used.
+pub fn mutual_terms(settings: &TlsSettings) -> Result<MutualTerms, TlsError> {
+    let (loaded, _) = Loaded::new(settings)?;
+    let lacks = |lacks| TlsError::Incomplete { given: "TLS", lacks };
+    let outgoing = loaded.outgoing.ok_or(lacks("tls.ca"))?;
+    let incoming = loaded.pair.ok_or(lacks("tls.certificate"))?.config;
+    Ok(MutualTerms { outgoing, incoming })
+}
+
+/// Whether a certificate is for a host.
+pub fn is_for(certificate: &CertificateDer<'_>, host: &str) -> bool {
+    let (Ok(parsed), Ok(name)) = (ParsedCertificate::try_from(certificate), server_name(host)) else {
+        return false;
+    };
+    rustls::client::verify_server_name(&parsed, &name).is_ok()
+}
+
 /// A name or an address, as certificates have it.
 pub fn server_name(text: &str) -> Result<ServerName<'static>, TlsError> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
