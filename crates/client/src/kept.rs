@@ -4,7 +4,7 @@ use crate::Error;
 use crate::peers::{Peers, bytes_of, request, rest};
 use contract::Span;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use report::KeptReport;
+use report::{KeptReport, VALUE_BYTES_MAX};
 use serde_json::Value;
 
 /// Something that is kept.
@@ -23,6 +23,16 @@ pub struct Kept {
     pub left: Option<Span>,
     /// The value, if values were asked for.
     pub value: Option<Vec<u8>>,
+}
+
+/// How something is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Put {
+    /// Which of several; those that come later have greater ones.
+    pub version: u64,
+    /// How many peers have it. Where a region has fewer than `overlay.least`, these are all.
+    pub copies: u64,
 }
 
 /// How much of what is kept is wanted.
@@ -55,7 +65,7 @@ pub struct KeptPage {
 }
 
 impl Peers {
-    /// Keeps a value under a profile, in place of what was there. Returns when the peers that have to have it have it on disk: its version.
+    /// Keeps a value under a profile, in place of what was there. Returns when the peers that have to have it have it on disk.
     /// ```no_run
     /// # fn f() -> Result<(), verge::Error> {
     /// let peers = verge::Peers::at("127.0.0.1:7611")?;
@@ -64,16 +74,23 @@ impl Peers {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn put(&self, profile: &str, value: &[u8], lasts: Option<Span>) -> Result<u64, Error> {
+    pub fn put(&self, profile: &str, value: &[u8], lasts: Option<Span>) -> Result<Put, Error> {
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::Peer(format!(
+                "a value may have {VALUE_BYTES_MAX} bytes, and this has {}",
+                value.len()
+            )));
+        }
         let lasts = lasts.map(|lasts| format!("?lasts={}ns", lasts.as_nanos_u64())).unwrap_or_default();
-        let body = self.ask("PUT", &(path(profile) + &lasts), value)?;
+        let body = self.ask("PUT", &(path(profile)? + &lasts), value)?;
         let answer: Value = read(&body)?;
-        answer["version"].as_u64().ok_or_else(|| unreadable("it has no version"))
+        let number = |name: &str| answer[name].as_u64().ok_or_else(|| unreadable("a number lacks"));
+        Ok(Put { version: number("version")?, copies: number("copies")? })
     }
 
     /// What is kept under a profile; `None`: nothing.
     pub fn get(&self, profile: &str) -> Result<Option<Vec<u8>>, Error> {
-        match self.ask("GET", &path(profile), &[]) {
+        match self.ask("GET", &path(profile)?, &[]) {
             Err(Error::Nothing) => Ok(None),
             value => value.map(Some),
         }
@@ -81,7 +98,7 @@ impl Peers {
 
     /// Deletes what is kept under a profile. That there was nothing is no error.
     pub fn delete(&self, profile: &str) -> Result<(), Error> {
-        self.ask("DELETE", &path(profile), &[]).map(drop)
+        self.ask("DELETE", &path(profile)?, &[]).map(drop)
     }
 
     /// What is kept that matches an interest.
@@ -112,8 +129,11 @@ impl Peers {
     }
 }
 
-fn path(profile: &str) -> String {
-    format!("/api/v1/store/{}", utf8_percent_encode(profile, NON_ALPHANUMERIC))
+fn path(profile: &str) -> Result<String, Error> {
+    if profile.trim().is_empty() {
+        return Err(Error::Peer("nothing is said: write for example `drone, lidar`".to_owned()));
+    }
+    Ok(format!("/api/v1/store/{}", utf8_percent_encode(profile, NON_ALPHANUMERIC)))
 }
 
 fn kept(line: &[u8]) -> Result<Kept, Error> {

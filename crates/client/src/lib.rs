@@ -15,7 +15,7 @@ pub use contract::{Contract, Epoch, LinkClass, Loss, Needs, Remedies, Span, Time
 pub use endpoint::{Delivery, Reigning};
 pub use error::Error;
 pub use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
-pub use kept::{Kept, KeptPage, KeptQuery};
+pub use kept::{Kept, KeptPage, KeptQuery, Put};
 pub use meetings::{Announcement, Found};
 pub use peers::{Met, Peers, Posting, ask_peer};
 pub use places::Reach;

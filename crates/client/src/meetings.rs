@@ -5,13 +5,15 @@ use crate::client::{Client, QUEUE_MESSAGES};
 use crate::peers::{Hears, Met, Peers, Posting};
 use crate::publisher::Publisher;
 use crate::subscription::{Message, queue};
-use contract::{Contract, Needs};
+use contract::{Contract, Needs, Remedies};
 use crossbeam_channel::{Receiver, Sender};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// So many messages it keeps, where brokers say that a contract takes so many and the profile says fewer.
+const RETAIN_MAX: u32 = 1_000;
 /// How the names of topics begin that peers make; others are published by somebody else.
 const MADE: &str = "rv/";
 
@@ -219,7 +221,15 @@ impl End for Publishing {
             return Ok(());
         }
         let publisher = match contract {
-            Some(contract) => self.client.publisher(topic, contract),
+            Some(contract) => match self.client.publisher(topic, contract) {
+                // It costs nobody anything but this client's memory.
+                Err(Error::Refused { remedies: Remedies { retain: Some(retain), .. }, .. })
+                    if retain <= RETAIN_MAX =>
+                {
+                    self.client.publisher(topic, contract.retain(retain))
+                }
+                publisher => publisher,
+            },
             // Nobody has said anything, unless the configuration does.
             None => match self.client.publisher_by_configuration(topic) {
                 Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {

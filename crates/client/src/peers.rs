@@ -25,6 +25,8 @@ const LOOKS_EVERY: Duration = Duration::from_millis(250);
 const RESTS: Duration = Duration::from_millis(500);
 /// How long another peer may take to say what the one before has said.
 const SAYS_WITHIN: Duration = Duration::from_secs(5);
+/// How long a topic goes on when it has stopped: the other end may ask another peer, since its own is restarted.
+const LINGERS: Duration = Duration::from_secs(2);
 /// The longest line that is read, and the longest answer.
 const LINE_BYTES_MAX: usize = 256 << 10;
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -50,7 +52,7 @@ pub enum Met {
         /// What who wants it has to ask of brokers.
         needs: Needs,
     },
-    /// It has no longer: the last with whom it had that topic has gone.
+    /// It has no longer: the last with whom it had that topic has gone two seconds ago.
     Stop {
         /// The topic.
         topic: String,
@@ -299,6 +301,8 @@ struct Held {
     /// Those that the one before had said, and this one has not yet.
     before: BTreeSet<String>,
     until: Option<Instant>,
+    /// Those that have stopped, and until when they may start again without a word.
+    ending: BTreeMap<String, Instant>,
 }
 
 impl Held {
@@ -308,7 +312,8 @@ impl Held {
             MeetingEvent::Start { topic, other, contract, needs } => {
                 let count = self.topics.entry(topic.clone()).or_default();
                 *count += 1;
-                if *count > 1 || self.before.remove(&topic) {
+                let goes_on = self.before.remove(&topic) | self.ending.remove(&topic).is_some();
+                if *count > 1 || goes_on {
                     return None;
                 }
                 let contract = contract.and_then(|contract| contract.contract().ok());
@@ -322,7 +327,9 @@ impl Held {
                     return None;
                 }
                 self.topics.remove(&topic);
-                Some(Met::Stop { topic })
+                // Where it has only asked another peer, it is there again at once.
+                self.ending.insert(topic, Instant::now() + LINGERS);
+                None
             }
             MeetingEvent::Unfit { other, why, .. } => Some(Met::Unfit { other, why }),
             MeetingEvent::Stored { key, bytes, value, encoding } => {
@@ -338,13 +345,17 @@ impl Held {
         self.until = Some(Instant::now() + SAYS_WITHIN);
     }
 
-    /// What the peer before had said and this one would have said by now.
+    /// What has stopped for long enough, and what the peer before had said and this one would have said by now.
     fn over(&mut self) -> BTreeSet<String> {
-        if self.until.is_some_and(|until| until <= Instant::now()) {
+        let now = Instant::now();
+        let ended = self.ending.iter().filter(|(_, until)| **until <= now);
+        let mut over: BTreeSet<String> = ended.map(|(topic, _)| topic.clone()).collect();
+        self.ending.retain(|topic, _| !over.contains(topic));
+        if self.until.is_some_and(|until| until <= now) {
             self.until = None;
-            return std::mem::take(&mut self.before);
+            over.append(&mut self.before);
         }
-        BTreeSet::new()
+        over
     }
 }
 
@@ -456,7 +467,12 @@ mod tests {
         assert!(matches!(held.take(start("t")), Some(Met::Start { .. })));
         assert_eq!(held.take(start("t")), None);
         assert_eq!(held.take(stop("t")), None);
-        assert_eq!(held.take(stop("t")), Some(Met::Stop { topic: "t".into() }));
+        assert_eq!(held.take(stop("t")), None, "it may come back");
+        assert_eq!(held.take(start("t")), None, "it did");
+        held.take(stop("t"));
+        assert!(held.over().is_empty());
+        held.ending.insert("t".to_owned(), Instant::now());
+        assert_eq!(held.over(), BTreeSet::from(["t".to_owned()]));
         assert_eq!(held.take(stop("t")), None, "of what has not started nothing is said");
     }
 
@@ -470,6 +486,7 @@ mod tests {
         assert!(held.over().is_empty(), "it still has time to say so");
         held.until = Some(Instant::now());
         assert_eq!(held.over(), BTreeSet::from(["goes".to_owned()]));
-        assert_eq!(held.take(stop("stays")), Some(Met::Stop { topic: "stays".into() }));
+        held.take(stop("stays"));
+        assert!(held.ending.contains_key("stays"));
     }
 }

@@ -207,7 +207,7 @@ impl Play {
             let Some(host) = self.world.players[of].node.as_mut() else { continue };
             match host.disk.answers.remove(&number) {
                 None => self.asked.push((of, number, key, value)),
-                Some(Answer::Done(_)) => {
+                Some(Answer::Done(..)) => {
                     confirmed = true;
                     let known = self.known.entry(key).or_default();
                     *known = Known { confirmed: Some(value), perhaps: Vec::new() };

@@ -109,8 +109,18 @@ async fn serve(
     let mut peer = Peer::new(overlay, &space, own, settings.keeps, clock.now());
     let shelf = open_shelf(settings.store, &space, helpers, synced, (&mut peer, clock.now()))?;
     let (programs, turned_away) = (BTreeMap::new(), TurnedAway::default());
-    let answers = BTreeMap::new();
-    let mut out = Outside { links, journal, programs, slow: Vec::new(), turned_away, shelf, answers };
+    let (answers, name) = (BTreeMap::new(), peer.rings().own().name.clone());
+    let mut out = Outside {
+        links,
+        journal,
+        programs,
+        slow: Vec::new(),
+        turned_away,
+        shelf,
+        name,
+        failed: None,
+        answers,
+    };
     let mut numbers = 0;
     for text in &offers {
         numbers += 1;
@@ -118,7 +128,7 @@ async fn serve(
             journal.warn(&format!("`{text}` is not offered: {error}"));
         }
     }
-    loop {
+    while out.failed.is_none() {
         let now = clock.now();
         if peer.next_deadline() <= now {
             peer.handle_timeout(now, &mut out);
@@ -141,7 +151,7 @@ async fn serve(
     out.settle(&mut peer, clock.now());
     peer.handle_leave(clock.now(), &mut out);
     out.links.finish(ENDS_WITHIN).await;
-    Ok(())
+    out.failed.map_or(Ok(()), |why| Err(io::Error::other(why)))
 }
 
 /// What it keeps, with what is there from an earlier life.
@@ -201,6 +211,9 @@ struct Outside<'a> {
     slow: Vec<u64>,
     turned_away: TurnedAway,
     shelf: Shelf,
+    name: String,
+    /// Why it ends, if it does by itself.
+    failed: Option<String>,
     /// Who waits for what of things that are kept.
     answers: BTreeMap<u64, oneshot::Sender<Result<Answer, NotPut>>>,
 }
@@ -310,8 +323,11 @@ impl Outside<'_> {
     /// The disk has done with something.
     fn synced(&mut self, peer: &mut Peer, now: Time, synced: Synced) {
         let Synced { ticket, result, .. } = self.shelf.done(synced);
+        let result = result.map_err(|why| format!("{}: {why}", self.name));
         if let Err(why) = &result {
-            self.journal.warn(&format!("the store's disk fails, and what was put is refused: {why}"));
+            self.failed = Some(format!(
+                "the store's disk fails, and this peer ends: others have copies of what it keeps. {why}"
+            ));
         }
         if let Some(ticket) = ticket {
             peer.handle_synced(now, ticket, &result, self);

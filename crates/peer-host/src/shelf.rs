@@ -99,7 +99,9 @@ impl Shelf {
         synced: answers::Sender<Synced>,
         hire: impl FnOnce(Box<dyn FnOnce() -> Result<(), String> + Send>) -> Result<(), String>,
     ) -> Result<(Shelf, Vec<Kept>), String> {
-        let wrong = |error: fjall::Error| format!("the store in {}: {error}", folder.display());
+        let wrong = |error: fjall::Error| {
+            format!("cannot use the folder {} (peers.NAME.store): {}", folder.display(), reason(&error))
+        };
         let database = Database::builder(folder)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(LOG_BYTES_MAX)
@@ -204,6 +206,15 @@ impl Shelf {
     }
 }
 
+/// What the library says, for people.
+fn reason(error: &fjall::Error) -> String {
+    match error {
+        fjall::Error::Locked => "another process uses it: give each peer a folder of its own".to_owned(),
+        fjall::Error::Io(error) => error.to_string(),
+        other => other.to_string().chars().take(WHY_BYTES_MAX).collect(),
+    }
+}
+
 fn write(database: &Database, things: &Keyspace, values: &Keyspace, ops: Vec<Op>) -> Result<(), String> {
     let mut batch = database.batch().durability(Some(PersistMode::SyncData));
     for op in ops {
@@ -221,7 +232,7 @@ fn write(database: &Database, things: &Keyspace, values: &Keyspace, ops: Vec<Op>
             }
         }
     }
-    batch.commit().map_err(|error| error.to_string().chars().take(WHY_BYTES_MAX).collect())
+    batch.commit().map_err(|error| reason(&error))
 }
 
 #[cfg(test)]
@@ -261,7 +272,7 @@ mod tests {
             // One that was there before may still be closing.
             for _ in 0..200 {
                 match Shelf::open(&self.0, space, told.clone(), hire) {
-                    Err(why) if why.contains("ocked") => {
+                    Err(why) if why.contains("another process") => {
                         std::thread::sleep(std::time::Duration::from_millis(10));
                     }
                     other => return other.map(|(shelf, found)| (shelf, found, heard)),
@@ -302,6 +313,20 @@ mod tests {
         assert_eq!((shelf.value(two.id()), shelf.value(gone.id())), (None, None));
         drop(shelf);
         assert!(folder.open("kind, sensor").err().unwrap().contains("another [space]"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_folder_is_said_with_its_key() {
+        let folder = Folder::new("wrong");
+        let _open = folder.open("kind").unwrap();
+        let (told, _heard) = answers::channel(1);
+        let why = Shelf::open(&folder.0, "kind", told.clone(), |_| Ok(())).err().unwrap();
+        assert!(why.contains("(peers.NAME.store): another process uses it"), "{why}");
+        let file = folder.0.join("a file");
+        std::fs::write(&file, "").unwrap();
+        let why = Shelf::open(&file, "kind", told, |_| Ok(())).err().unwrap();
+        assert!(why.contains("Not a directory"), "{why}");
+        assert_eq!(report::VALUE_BYTES_MAX, store::VALUE_BYTES_MAX, "clients know it too");
     }
 
     #[test]

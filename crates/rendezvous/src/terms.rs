@@ -34,6 +34,8 @@ pub struct Terms {
 pub(crate) const MADE: &str = "rv/";
 /// Bytes that the name of a topic may have here.
 pub const TOPIC_BYTES_MAX: usize = 512;
+/// The most bytes that a message may have.
+const SIZE_MAX: u32 = 1 << 20;
 /// Bytes that terms have at most, as they are written.
 pub const TERMS_BYTES_MAX: usize = TOPIC_BYTES_MAX + 256;
 
@@ -94,6 +96,11 @@ pub enum Unfit {
         "it is wanted at least every {0}, and who offers it does not say how often it comes: say `; period=...` with it"
     )]
     NoPeriod(Span),
+    /// It is not to be lost, and nobody says how often it comes.
+    #[error(
+        "no more than {0} in a row may be lost, and who offers it does not say how often it comes: say `; period=...` with it"
+    )]
+    MayBeLost(u32),
 }
 
 /// The terms of an end in both directions: names with what they are of.
@@ -111,6 +118,12 @@ impl Terms {
                 return Err(Unfit::Seldom { wanted, offered });
             }
             (Some(wanted), None) => return Err(Unfit::NoPeriod(wanted)),
+            // Of a topic that is there already brokers know more.
+            (None, None) if offered.topic.is_none() => {
+                if let Some(losses) = wanted.loss {
+                    return Err(Unfit::MayBeLost(losses));
+                }
+            }
             _ => {}
         }
         let least = |a: Option<Span>, b: Option<Span>| a.into_iter().chain(b).min();
@@ -175,7 +188,7 @@ impl Terms {
             "deadline" => self.deadline = Some(span()?),
             "loss" => self.loss = Some(count(u32::MAX)?),
             "retain" => self.retain = Some(count(Contract::RETAIN_MAX)?),
-            _ => self.size = Some(count(u32::MAX)?),
+            _ => self.size = Some(count(SIZE_MAX)?),
         }
         Ok(())
     }
@@ -263,7 +276,7 @@ mod tests {
             Contract::every(Span::millis(50)).deadline(Span::millis(100)).tolerate(0).retain(20).size(64);
         assert_eq!(agreed.contract, Some(expected));
         assert_eq!((agreed.needs.deadline, agreed.needs.loss), (Some(Span::millis(100)), Some(0)));
-        let nothing = Terms::agree(&read(""), &read("loss=0")).unwrap();
+        let nothing = Terms::agree(&read("topic=a"), &read("loss=0")).unwrap();
         assert_eq!((nothing.contract, nothing.needs.loss), (None, Some(0)));
         let unpromised = Terms::agree(&read("period=1s"), &read("")).unwrap().contract.unwrap();
         assert_eq!((unpromised.loss, unpromised.retain), (Loss::Unbounded, 0));
@@ -273,9 +286,10 @@ mod tests {
     fn what_cannot_be_had_is_said() {
         let seldom = Terms::agree(&read("period=1s"), &read("period=50ms")).unwrap_err();
         assert_eq!(seldom.to_string(), "it is wanted at least every 50ms, and comes every 1s");
-        assert!(
-            Terms::agree(&read(""), &read("period=50ms")).unwrap_err().to_string().contains("period=...")
-        );
+        for wanted in ["period=50ms", "loss=3"] {
+            let unfit = Terms::agree(&read(""), &read(wanted)).unwrap_err().to_string();
+            assert!(unfit.contains("say `; period=...` with it"), "{unfit}");
+        }
     }
 
     #[test]
@@ -289,6 +303,7 @@ mod tests {
             ("period=50", "`period`"),
             ("loss=-1", "no number from 0"),
             ("retain=70000", "no number from 0 to 65536"),
+            ("size=1048577", "no number from 0 to 1048576"),
             ("topic=a/#", "`topic`"),
             ("topic=rv/1", "are made by peers"),
         ] {
@@ -317,8 +332,9 @@ mod tests {
         #[test]
         fn an_agreement_is_what_both_say_and_no_more(offered in terms(), wanted in terms()) {
             let seldom = wanted.period.is_some_and(|wanted| offered.period.is_none_or(|offered| offered > wanted));
+            let may_be_lost = wanted.loss.is_some() && offered.period.is_none() && offered.topic.is_none();
             let agreed = Terms::agree(&offered, &wanted);
-            prop_assert_eq!(agreed.is_err(), seldom);
+            prop_assert_eq!(agreed.is_err(), seldom || may_be_lost);
             let Ok(Agreed { topic, contract, needs }) = agreed else { return Ok(()) };
             prop_assert_eq!(&topic, &offered.topic);
             prop_assert_eq!((needs.deadline, needs.loss), (wanted.deadline, wanted.loss));

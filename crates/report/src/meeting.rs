@@ -52,6 +52,9 @@ pub enum MeetingEvent {
     },
 }
 
+/// The most bytes of a value that peers keep.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+
 /// Something that is kept.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct KeptReport {

@@ -24,8 +24,8 @@ const ASKS_MAX: usize = 4_096;
 /// What a request has led to.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
-    /// It is kept, or deleted.
-    Done(Version),
+    /// It is kept, or deleted, by so many peers.
+    Done(Version, u64),
     /// What is kept; `None`: nothing.
     Got(Option<Item>),
     /// What is kept that is as asked, in order.
@@ -288,7 +288,7 @@ impl Store {
         now: Time,
         from: RingId,
         request: u64,
-        result: Result<Version, Refusal>,
+        result: Result<(Version, u64), Refusal>,
         out: &mut impl Effects,
     ) {
         let Some(ask) = self.asks.get_mut(&request).filter(|ask| ask.waits_for(from)) else { return };
@@ -297,8 +297,8 @@ impl Store {
             Err(Refusal::NotMine | Refusal::Busy) => {
                 ask.again_at = now + AGAIN;
             }
-            Ok(version) if matches!(ask.what, What::Put(_)) => {
-                self.close(request, Answer::Done(version), out);
+            Ok((version, copies)) if matches!(ask.what, What::Put(_)) => {
+                self.close(request, Answer::Done(version, copies), out);
             }
             Ok(_) => {}
             Err(refusal) => self.close(request, Answer::Refused(refusal), out),
@@ -465,7 +465,7 @@ fn answer(asker: Asker, answer: Answer, out: &mut impl Effects) {
         Asker::Peer(to, request) => (to, request),
     };
     let word = match answer {
-        Answer::Done(version) => StoreWord::Done { request, result: Ok(version) },
+        Answer::Done(version, copies) => StoreWord::Done { request, result: Ok((version, copies)) },
         Answer::Refused(refusal) => StoreWord::Done { request, result: Err(refusal) },
         Answer::Got(item) => StoreWord::Fetched { request, item },
         Answer::Found { items, next, silent } => {

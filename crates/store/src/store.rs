@@ -476,8 +476,9 @@ impl Store {
         if self.putting.get(&number).is_none_or(|put| !put.is_written || !put.waits.is_empty()) {
             return;
         }
-        if let Some(Putting { from, request, item, .. }) = self.putting.remove(&number) {
-            out.say(from, StoreWord::Done { request, result: Ok(item.version) });
+        if let Some(Putting { from, request, item, copies, .. }) = self.putting.remove(&number) {
+            let result = Ok((item.version, copies as u64 + 1));
+            out.say(from, StoreWord::Done { request, result });
             if item.size.is_some() {
                 out.stored(&item);
             }
@@ -506,7 +507,7 @@ impl Store {
             Some(Refusal::Full(format!("a peer that has to keep it has {items} things, and keeps no more")))
         } else if self.bytes - known + item.bytes() > bytes {
             Some(Refusal::Full(format!(
-                "a peer that has to keep it has {bytes} bytes, and keeps no more (store.bytes)"
+                "a peer that has to keep it has {bytes} bytes, and keeps no more (peers.NAME.store_bytes)"
             )))
         } else {
             None

@@ -23,8 +23,8 @@ pub enum StoreWord {
     Done {
         /// Which request of the receiver.
         request: u64,
-        /// Under which version.
-        result: Result<Version, Refusal>,
+        /// Under which version, and by how many peers.
+        result: Result<(Version, u64), Refusal>,
     },
     /// Have this as well.
     Copy {
@@ -148,7 +148,10 @@ impl StoreWord {
             StoreWord::Done { request, result } => {
                 to.u8(1)?.u64(*request)?;
                 match result {
-                    Ok(version) => write_version(to.bool(true)?, *version),
+                    Ok((version, copies)) => {
+                        write_version(to.bool(true)?, *version)?;
+                        to.u64(*copies).map(drop)
+                    }
                     Err(refusal) => write_refusal(to.bool(false)?, refusal),
                 }
             }
@@ -229,7 +232,7 @@ fn read(kind: u8, from: &mut Decoder<'_>) -> Read<StoreWord> {
         0 => StoreWord::Put { request: from.u64()?, item: whole(from)? },
         1 => {
             let request = from.u64()?;
-            let result = if from.bool()? { Ok(version(from)?) } else { Err(refusal(from)?) };
+            let result = if from.bool()? { Ok((version(from)?, from.u64()?)) } else { Err(refusal(from)?) };
             StoreWord::Done { request, result }
         }
         2 => StoreWord::Copy { token: from.u64()?, item: whole(from)? },
@@ -523,8 +526,10 @@ mod tests {
         prop_oneof![
             asked(),
             asked().prop_map(|word| StoreWord::Forward(Box::new(word))),
-            (any::<u64>(), versions())
-                .prop_map(|(request, version)| StoreWord::Done { request, result: Ok(version) }),
+            (any::<u64>(), versions(), any::<u64>()).prop_map(|(request, version, copies)| StoreWord::Done {
+                request,
+                result: Ok((version, copies))
+            }),
             (any::<u64>(), refusals())
                 .prop_map(|(request, refusal)| StoreWord::Done { request, result: Err(refusal) }),
             (any::<u64>(), items()).prop_map(|(token, item)| StoreWord::Copy { token, item }),

@@ -62,7 +62,10 @@ struct Row {
 }
 
 fn ask((name, place): (String, String)) -> Row {
-    let answer = verge::ask_peer(&place, "/api/v1/peer").map_err(|error| error.to_string());
+    let answer = verge::ask_peer(&place, "/api/v1/peer").map_err(|error| match error {
+        verge::Error::NoPeer(why) => why,
+        other => other.to_string(),
+    });
     let answer = answer.and_then(|body| {
         serde_json::from_str(&body).map_err(|error| format!("it says what cannot be read: {error}"))
     });

@@ -119,15 +119,15 @@ fn publish_repeated(publisher: &Publisher, arguments: &PublishArguments) -> Resu
 
 /// Publishes, waiting where the broker does not take messages fast enough.
 fn publish(publisher: &Publisher, payload: &[u8]) -> Result<(), Trouble> {
-    waiting(|| publisher.publish(payload)).map(drop)
+    Ok(waiting(|| publisher.publish(payload)).map(drop)?)
 }
 
 /// The same, whatever publishes.
-pub(super) fn waiting<T>(mut publish: impl FnMut() -> Result<T, Error>) -> Result<T, Trouble> {
+pub(super) fn waiting<T>(mut publish: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match publish() {
             Err(error) if error.is_retryable() => std::thread::sleep(Duration::from_millis(1)),
-            result => return Ok(result?),
+            result => return result,
         }
     }
 }

@@ -31,6 +31,9 @@ pub(super) async fn keep(
     head: HeaderMap,
     body: Body,
 ) -> Response {
+    if let Some(refused) = unknown(&uri, &["lasts"]) {
+        return refused;
+    }
     let lasts = match parameter(&uri, "lasts").map(|text| text.parse::<Span>()) {
         None => Span::FOREVER,
         Some(Ok(lasts)) if lasts > Span::ZERO => lasts,
@@ -63,11 +66,13 @@ pub(super) async fn remove(State(peer): State<Peer>, Path(key): Path<String>, he
 #[derive(Serialize)]
 struct Done {
     version: u64,
+    /// How many peers have it on disk.
+    copies: u64,
 }
 
 async fn put(peer: &Peer, head: &HeaderMap, key: String, value: Option<Arc<[u8]>>, lasts: Span) -> Response {
     match ask(peer, head, |answer| Asked::Keep { key, value, lasts, answer }).await {
-        Ok(Answer::Done(version)) => json(&Done { version: version.at }),
+        Ok(Answer::Done(version, copies)) => json(&Done { version: version.at, copies }),
         other => failure(other),
     }
 }
@@ -100,6 +105,9 @@ struct End {
 }
 
 pub(super) async fn look(State(peer): State<Peer>, uri: Uri, head: HeaderMap, body: Body) -> Response {
+    if let Some(refused) = unknown(&uri, &["limit", "after", "values"]) {
+        return refused;
+    }
     let limit = parameter(&uri, "limit").map_or(Ok(LIMIT), |text| text.parse());
     let Some(limit) = limit.ok().filter(|limit| (1..=LOOK_MAX).contains(limit)) else {
         return refusal(StatusCode::BAD_REQUEST, &format!("`limit` is a number from 1 to {LOOK_MAX}"));
@@ -107,7 +115,9 @@ pub(super) async fn look(State(peer): State<Peer>, uri: Uri, head: HeaderMap, bo
     let Ok(after) = parameter(&uri, "after").map(|text| text.parse::<ItemId>()).transpose() else {
         return refusal(StatusCode::BAD_REQUEST, "`after` is what an answer has said as `next`");
     };
-    let values = parameter(&uri, "values").is_some_and(|text| text == "true");
+    let Ok(values) = parameter(&uri, "values").map_or(Ok(false), |text| text.parse::<bool>()) else {
+        return refusal(StatusCode::BAD_REQUEST, "`values` is true or false");
+    };
     let Ok(Ok(body)) = timeout(COMES_WITHIN, to_bytes(body, INTEREST_BYTES_MAX)).await else {
         return refusal(StatusCode::BAD_REQUEST, "an interest comes as text of at most 16 KiB");
     };
@@ -192,6 +202,15 @@ fn failure(answer: Result<Answer, Response>) -> Response {
 fn json(body: &impl Serialize) -> Response {
     let body = serde_json::to_string(body).unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], body + "\n").into_response()
+}
+
+/// Something behind `?` that means nothing here.
+fn unknown(uri: &Uri, known: &[&str]) -> Option<Response> {
+    let all = uri.query()?.split('&').filter(|pair| !pair.is_empty());
+    let name =
+        { all }.map(|pair| pair.split('=').next().unwrap_or_default()).find(|name| !known.contains(name))?;
+    let known = known.join("`, `");
+    Some(refusal(StatusCode::BAD_REQUEST, &format!("`{name}` means nothing here: there is `{known}`")))
 }
 
 /// One of what stands behind `?`.

@@ -15,7 +15,15 @@ pub fn store(config: &Config, command: &StoreCommand, format: Format) -> Outcome
     match command {
         StoreCommand::Put { profile, message, file, lasts, at, .. } => {
             let value = value(message.as_deref(), file.as_deref())?;
-            put(&peers(config, at.peer.as_deref())?, (profile, &value), *lasts, format)
+            let done = put(&peers(config, at.peer.as_deref())?, (profile, &value), *lasts, format)?;
+            let least = config.peers.as_ref().map_or(0, |peers| peers.overlay.least as u64);
+            if done.copies < least {
+                complain(&format!(
+                    "verge: {} of {least} peers keep it (overlay.least), since its region has no more: if others are about to come, they will have it as well",
+                    done.copies
+                ));
+            }
+            Ok(yes(true))
         }
         StoreCommand::Get { profile, at } => get(&peers(config, at.peer.as_deref())?, profile),
         StoreCommand::Query { interest, limit, after, values, at } => {
@@ -49,14 +57,21 @@ struct Put<'a> {
     profile: &'a str,
     bytes: usize,
     version: u64,
+    copies: u64,
 }
 
-fn put(peers: &Peers, (profile, value): (&str, &[u8]), lasts: Option<Span>, format: Format) -> Outcome {
-    let version = peers.put(profile, value, lasts)?;
+fn put(
+    peers: &Peers,
+    (profile, value): (&str, &[u8]),
+    lasts: Option<Span>,
+    format: Format,
+) -> Result<verge::Put, Trouble> {
+    let done = peers.put(profile, value, lasts)?;
     if format == Format::Json {
-        json(&Put { profile, bytes: value.len(), version })?;
+        let verge::Put { version, copies, .. } = done;
+        json(&Put { profile, bytes: value.len(), version, copies })?;
     }
-    Ok(yes(true))
+    Ok(done)
 }
 
 fn get(peers: &Peers, profile: &str) -> Outcome {

@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::time::{Duration, Instant};
-use verge::{Met, Peers};
+use verge::{Error, Met, Peers};
 
 /// How long it is waited before it is looked whether to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -179,7 +179,14 @@ pub fn announce(config: &Config, arguments: &AnnounceArguments, format: Format) 
         heard.try_iter().try_for_each(|met| tell(&met, format, false))?;
         let text = text?;
         messages += 1;
-        unwanted += u64::from(waiting(|| announcement.publish(text.as_bytes()))? == 0);
+        match waiting(|| announcement.publish(text.as_bytes())) {
+            Ok(topics) => unwanted += u64::from(topics == 0),
+            // It concerns this message alone.
+            Err(Error::NotPublished(why)) => {
+                complain(&format!("verge: line {messages} is not published: {why}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     // A primary that changes just now has been sent what the contract retains, and nobody knows of the rest.
     _ = client.settle();
