@@ -6,7 +6,7 @@ use contract::{Location, RingId, Span, Time};
 use engine::{Note, Peer, PeerEffects, PeerWord};
 use libfuzzer_sys::fuzz_target;
 use overlay::{Extent, Member, News, PeerId, Settings};
-use rendezvous::{Kind, Meeting, Space};
+use rendezvous::{Kind, Meeting, Space, Topic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Answer, Item, ItemId, Limits, Query};
@@ -27,6 +27,8 @@ impl PeerEffects for Deaf {
     fn start(&mut self, _number: u64, _meeting: &Meeting) {}
 
     fn stop(&mut self, _number: u64, _meeting: &Meeting) {}
+
+    fn refused(&mut self, _number: u64, _topic: Topic, _why: &str) {}
 
     fn tell(&mut self, _news: &News) {}
 

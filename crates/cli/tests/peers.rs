@@ -125,7 +125,12 @@ fn what_is_wanted_comes_although_the_peer_dies_that_was_asked() {
     let mut running = [start("p1"), start("p2")];
     let peers = Peers::at(&http.map(|port| format!("127.0.0.1:{port}")).join(",")).unwrap();
     let (consumer, producer) = (pair.site.client(), pair.site.client());
-    let wish = || consumer.interest(&peers, "drone, li*; deadline=1s, loss=0").ok();
+    let (wants_told, wants_heard) = channel();
+    let wish = || {
+        let told = wants_told.clone();
+        let hears = move |met: &Met| _ = told.send(met.clone());
+        consumer.interest_with(&peers, "drone, li*; deadline=1s, loss=0", hears).ok()
+    };
     let found = wait_for("a peer answers", wish);
     let announced = producer.announce(&peers, "drone, lidar; period=5ms, retain=200").unwrap();
     wait_until("it is wanted", || announced.is_wanted());
@@ -173,6 +178,12 @@ fn what_is_wanted_comes_although_the_peer_dies_that_was_asked() {
         _ => None,
     });
     assert!(refused.unwrap().contains("was refused"));
+    // So it is to who wants it.
+    let refused = wants_heard.iter().find_map(|met| match met {
+        Met::Refused { why, .. } => Some(why),
+        _ => None,
+    });
+    assert!(refused.unwrap().contains("the other end cannot have it: the contract of"));
     assert!(!hasty.is_wanted());
 }
 

@@ -168,11 +168,12 @@ struct Following<E, F> {
     end: E,
     hears: F,
     waiting: BTreeMap<String, (Option<Contract>, Needs)>,
+    refused: Vec<(String, String)>,
 }
 
 impl<E: End, F: FnMut(&Met) + Send + 'static> Following<E, F> {
     fn new(end: E, hears: F) -> Following<E, F> {
-        Following { end, hears, waiting: BTreeMap::new() }
+        Following { end, hears, waiting: BTreeMap::new(), refused: Vec::new() }
     }
 }
 
@@ -192,6 +193,10 @@ impl<E: End, F: FnMut(&Met) + Send + 'static> Hears for Following<E, F> {
         }
     }
 
+    fn take_refused(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.refused)
+    }
+
     fn tick(&mut self) {
         if self.waiting.is_empty() || !matches!(self.end.client().without_primary(), Ok(None)) {
             return;
@@ -200,7 +205,14 @@ impl<E: End, F: FnMut(&Met) + Send + 'static> Hears for Following<E, F> {
             match self.end.open(&topic, contract, needs) {
                 Ok(()) => {}
                 Err(error) if error.is_retryable() => _ = self.waiting.insert(topic, (contract, needs)),
-                Err(error) => (self.hears)(&Met::Refused { topic, why: error.to_string() }),
+                Err(error) => {
+                    let why = error.to_string();
+                    // Of other topics it is not this client's word.
+                    if topic.starts_with(MADE) {
+                        self.refused.push((topic.clone(), why.clone()));
+                    }
+                    (self.hears)(&Met::Refused { topic, why });
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use contract::{Contract, Needs};
 use host::{Helpers, Place};
-use report::MeetingEvent;
+use report::{MeetingEvent, RefusalReport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -64,7 +64,7 @@ pub enum Met {
         /// Why not.
         why: String,
     },
-    /// The brokers refuse the topic; nothing is published or comes there until it starts again.
+    /// The brokers refuse the topic, here or at the other end; nothing is published or comes there until it starts again.
     Refused {
         /// The topic.
         topic: String,
@@ -100,6 +100,10 @@ pub(crate) trait Hears: Send + 'static {
     fn hear(&mut self, met: &Met);
     /// Some time has passed.
     fn tick(&mut self) {}
+    /// What brokers have refused since this was last asked, and why: the other end is told.
+    fn take_refused(&mut self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }
 
 impl<F: FnMut(&Met) + Send + 'static> Hears for F {
@@ -275,6 +279,13 @@ impl Asking {
         Err(Error::NoPeer(troubles.join("; ")))
     }
 
+    /// Tells a peer that brokers refuse a topic.
+    fn refuse(&self, place: usize, topic: String, why: String) -> Result<(), Error> {
+        let said = serde_json::to_vec(&RefusalReport { topic, why });
+        let said = said.map_err(|error| Error::System(error.to_string()))?;
+        request(&self.name(place), "POST", "/api/v1/refuse", &said).map(drop)
+    }
+
     fn name(&self, place: usize) -> String {
         self.places.get(place).map(ToString::to_string).unwrap_or_default()
     }
@@ -332,6 +343,9 @@ impl Held {
                 None
             }
             MeetingEvent::Unfit { other, why, .. } => Some(Met::Unfit { other, why }),
+            MeetingEvent::Refused { topic, why } => {
+                Some(Met::Refused { topic, why: format!("the other end cannot have it: {why}") })
+            }
             MeetingEvent::Stored { key, bytes, value, encoding } => {
                 let value = value.and_then(|value| bytes_of(value, encoding.as_deref()));
                 Some(Met::Stored { key, bytes, value })
@@ -372,7 +386,7 @@ impl<H: Hears> Follow<H> {
         loop {
             let peer = self.asking.name(place);
             self.hears.hear(&Met::Asked { peer: peer.clone() });
-            let why = self.read(answer);
+            let why = self.read(place, answer);
             if self.shared.has_ended() {
                 return;
             }
@@ -398,7 +412,7 @@ impl<H: Hears> Follow<H> {
     }
 
     /// Reads what a peer says, until it says no more. Returns why.
-    fn read(&mut self, mut answer: BufReader<TcpStream>) -> String {
+    fn read(&mut self, place: usize, mut answer: BufReader<TcpStream>) -> String {
         if let Err(error) = answer.get_ref().set_read_timeout(Some(LOOKS_EVERY)) {
             return error.to_string();
         }
@@ -429,6 +443,10 @@ impl<H: Hears> Follow<H> {
                 self.hears.hear(&Met::Stop { topic });
             }
             self.hears.tick();
+            for (topic, why) in self.hears.take_refused() {
+                // One that cannot be told is gone, which is heard of here.
+                _ = self.asking.refuse(place, topic, why);
+            }
         }
     }
 

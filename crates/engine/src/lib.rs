@@ -25,7 +25,9 @@ pub use gate::{Guarding, is_of_gate};
 pub use keeper::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView, KeptTopics};
 pub use mqtt::{Open, Rules};
 pub use node::Node;
-pub use peer::{LOOK_MAX, NOTE_BYTES_MAX, Note, Peer, PeerEffects, PeerWord, Put, PutError, TEXT_BYTES_MAX};
+pub use peer::{
+    LOOK_MAX, NOTE_BYTES_MAX, Note, Peer, PeerEffects, PeerWord, Put, PutError, TEXT_BYTES_MAX, WHY_BYTES_MAX,
+};
 pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
 pub use uplink::{
     Coordinated, CoordinationView, LinkView, ROUTERS_MAX, RouterView, Traffic, Uplink, UplinkNews,

@@ -20,7 +20,7 @@ use rendezvous::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Answer, Item, ItemId, Limits, Store};
-pub use words::{PeerWord, Put, TEXT_BYTES_MAX};
+pub use words::{PeerWord, Put, TEXT_BYTES_MAX, WHY_BYTES_MAX};
 
 /// What a peer does to the outside.
 pub trait PeerEffects {
@@ -32,6 +32,8 @@ pub trait PeerEffects {
     fn start(&mut self, number: u64, meeting: &Meeting);
     /// That is over.
     fn stop(&mut self, number: u64, meeting: &Meeting);
+    /// The other end of a topic cannot have it: the brokers refuse it there.
+    fn refused(&mut self, number: u64, topic: Topic, why: &str);
     /// Something has happened to the region, the tree, or the peer in it.
     fn tell(&mut self, news: &News);
     /// Something that is kept is to be written to disk, in order, and lasts until then.
@@ -197,6 +199,17 @@ impl Peer {
         self.own.post(now, number, text, post, &map, &mut acts);
         self.act(acts, out);
         self.settle(now, out);
+    }
+
+    /// Brokers refuse a topic to somebody for whom this peer speaks: the other end is told. Returns whether anybody here has it.
+    pub fn refuse(&mut self, now: Time, topic: Topic, why: &str, out: &mut impl PeerEffects) -> bool {
+        let why = why.get(..why.floor_char_boundary(WHY_BYTES_MAX)).unwrap_or(why);
+        let tellers: Vec<(u64, RingId)> = self.own.tellers_of(topic).collect();
+        for (number, point) in &tellers {
+            self.say(*point, PeerWord::Refuse { number: *number, topic, why: why.to_owned() }, out);
+        }
+        self.settle(now, out);
+        !tellers.is_empty()
     }
 
     /// It is over.
@@ -366,6 +379,19 @@ impl Peer {
                 self.act(acts, out);
             }
             PeerWord::Store(word) => self.take_store(now, from, word, out),
+            PeerWord::Refuse { number, topic, why } => {
+                self.pass_refusal(Party { peer: from.id.ring, number }, topic, &why, out);
+            }
+            PeerWord::Refused { number, topic, why } if number < PROXIED => {
+                if self.own.has(number) {
+                    out.refused(number, topic, &why);
+                }
+            }
+            PeerWord::Refused { number, topic, why } => {
+                if let Some(Party { peer, number }) = self.proxies.get(&number).map(|proxied| proxied.party) {
+                    self.say(peer, PeerWord::Refused { number, topic, why }, out);
+                }
+            }
             PeerWord::Noted { number, note } if number < PROXIED => {
                 if self.own.has(number) {
                     out.noted(number, &note);
@@ -377,6 +403,25 @@ impl Peer {
                 }
             }
             PeerWord::Overlay(_) => {}
+        }
+    }
+
+    /// Tells the other ends of a topic that somebody cannot have it: those that are put here, and those that points of this region know.
+    fn pass_refusal(&mut self, party: Party, topic: Topic, why: &str, out: &mut impl PeerEffects) {
+        let others: Vec<Party> = self.point.others_of(party, topic).collect();
+        for Party { peer, number } in others {
+            self.say(peer, PeerWord::Refused { number, topic, why: why.to_owned() }, out);
+        }
+        if let Some(proxy) = self.parties.get(&party).copied() {
+            let tellers: Vec<RingId> = self
+                .proxied
+                .tellers_of(topic)
+                .filter(|(number, _)| *number == proxy)
+                .map(|(_, point)| point)
+                .collect();
+            for point in tellers {
+                self.say(point, PeerWord::Refuse { number: proxy, topic, why: why.to_owned() }, out);
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 use contract::{Location, Mutant, RingId, Span, Time};
 use engine::{Note, Peer, PeerEffects, PeerWord};
 use overlay::{Member, News, PeerId, Rings, Settings};
-use rendezvous::{Kind, Meeting, Profile, Space};
+use rendezvous::{Kind, Meeting, Profile, Space, Topic};
 use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, check, people};
 use simulation::{seeds, wrong_in};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +49,8 @@ impl PeerEffects for Writing<'_> {
     fn start(&mut self, _number: u64, _meeting: &Meeting) {}
 
     fn stop(&mut self, _number: u64, _meeting: &Meeting) {}
+
+    fn refused(&mut self, _number: u64, _topic: Topic, _why: &str) {}
 
     fn tell(&mut self, news: &News) {
         self.0.told.push(news.clone());

@@ -16,11 +16,14 @@ fn space() -> Space {
     Space::new(&[("kind", Kind::Words), ("sensor", Kind::Words)], false).unwrap()
 }
 
-/// A peer in the world.
-struct Host(Peer);
+/// What was refused: of what is put under which number, which topic, and why.
+type Refused = Vec<(u64, Topic, String)>;
+
+/// A peer in the world, and what it was told of refusals.
+struct Host(Peer, Refused);
 
 /// What it says goes into letters; of topics it is asked at the end.
-struct Writing<'a>(&'a mut Letters<PeerWord>);
+struct Writing<'a>(&'a mut Letters<PeerWord>, &'a mut Refused);
 
 impl PeerEffects for Writing<'_> {
     fn send(&mut self, to: &Member, word: &PeerWord) {
@@ -34,6 +37,10 @@ impl PeerEffects for Writing<'_> {
     fn start(&mut self, _number: u64, _meeting: &Meeting) {}
 
     fn stop(&mut self, _number: u64, _meeting: &Meeting) {}
+
+    fn refused(&mut self, number: u64, topic: Topic, why: &str) {
+        self.1.push((number, topic, why.to_owned()));
+    }
 
     fn tell(&mut self, news: &News) {
         self.0.told.push(news.clone());
@@ -56,7 +63,10 @@ impl Inhabitant for Host {
     type Word = PeerWord;
 
     fn begin(settings: &Settings, own: Member, now: Time) -> Host {
-        Host(Peer::new(settings.clone(), &space(), own, Limits { items: 1_000, bytes: 1 << 20 }, now))
+        Host(
+            Peer::new(settings.clone(), &space(), own, Limits { items: 1_000, bytes: 1 << 20 }, now),
+            Vec::new(),
+        )
     }
 
     fn rings(&self) -> &Rings {
@@ -66,19 +76,19 @@ impl Inhabitant for Host {
     fn hear(&mut self, now: Time, from: &Member, word: PeerWord, out: &mut Letters<PeerWord>) {
         let mut bytes = Vec::new();
         word.append_to(&mut bytes);
-        self.0.handle_word(now, from, PeerWord::decode(&bytes).unwrap(), &mut Writing(out));
+        self.0.handle_word(now, from, PeerWord::decode(&bytes).unwrap(), &mut Writing(out, &mut self.1));
     }
 
     fn lose(&mut self, now: Time, peer: PeerId, out: &mut Letters<PeerWord>) {
-        self.0.handle_lost(now, peer, &mut Writing(out));
+        self.0.handle_lost(now, peer, &mut Writing(out, &mut Vec::new()));
     }
 
     fn meet(&mut self, now: Time, peer: PeerId, out: &mut Letters<PeerWord>) {
-        self.0.handle_link(now, peer, &mut Writing(out));
+        self.0.handle_link(now, peer, &mut Writing(out, &mut Vec::new()));
     }
 
     fn wake(&mut self, now: Time, out: &mut Letters<PeerWord>) {
-        self.0.handle_timeout(now, &mut Writing(out));
+        self.0.handle_timeout(now, &mut Writing(out, &mut Vec::new()));
     }
 
     fn next_deadline(&self) -> Time {
@@ -86,11 +96,11 @@ impl Inhabitant for Host {
     }
 
     fn move_to(&mut self, now: Time, location: Location, out: &mut Letters<PeerWord>) {
-        self.0.handle_moved(now, location, &mut Writing(out));
+        self.0.handle_moved(now, location, &mut Writing(out, &mut Vec::new()));
     }
 
     fn leave(&mut self, now: Time, out: &mut Letters<PeerWord>) {
-        self.0.handle_leave(now, &mut Writing(out));
+        self.0.handle_leave(now, &mut Writing(out, &mut Vec::new()));
     }
 }
 
@@ -109,7 +119,8 @@ fn say(world: &mut World<Host>, said: &mut Words) {
     let number = world.random.u64(..3);
     if world.random.u8(..5) == 0 {
         said.remove(&(of, number));
-        return world.with(of, |host, now, out| host.0.withdraw(now, number, &mut Writing(out)));
+        return world
+            .with(of, |host, now, out| host.0.withdraw(now, number, &mut Writing(out, &mut Vec::new())));
     }
     let kind = *world.random.choice(&KINDS).unwrap();
     let sensor = *world.random.choice(&SENSORS).unwrap();
@@ -127,7 +138,7 @@ fn say(world: &mut World<Host>, said: &mut Words) {
     };
     world.with(of, |host, now, out| {
         let put = if offers { Peer::offer } else { Peer::want };
-        put(&mut host.0, now, number, &text, &mut Writing(out)).unwrap();
+        put(&mut host.0, now, number, &text, &mut Writing(out, &mut Vec::new())).unwrap();
     });
     said.insert((of, number), (offers, text));
 }
@@ -226,9 +237,13 @@ fn wants_elsewhere_and_dies() -> [usize; 2] {
         all.unwrap()
     };
     let (offers, wants) = (find("ne"), find("sw"));
-    world.with(offers, |host, now, out| host.0.offer(now, 1, "drone, lidar", &mut Writing(out)).unwrap());
+    world.with(offers, |host, now, out| {
+        host.0.offer(now, 1, "drone, lidar", &mut Writing(out, &mut Vec::new())).unwrap();
+    });
     let interest = format!("drone, lat=40..{SIDE}, long=40..{SIDE}");
-    world.with(wants, |host, now, out| host.0.want(now, 1, &interest, &mut Writing(out)).unwrap());
+    world.with(wants, |host, now, out| {
+        host.0.want(now, 1, &interest, &mut Writing(out, &mut Vec::new())).unwrap();
+    });
     world.run_for(Span::secs(1));
     let topics = |world: &World<Host>| world.players[offers].node.as_ref().unwrap().0.topics_of(1).count();
     let before = topics(&world);
@@ -258,7 +273,7 @@ fn what_an_earlier_life_had_put_ends_with_the_first_word_of_the_next() {
     let put = |world: &mut World<Host>, of: usize, number: u64, offers: bool, text: &str| {
         world.with(of, |host, now, out| {
             let put = if offers { Peer::offer } else { Peer::want };
-            put(&mut host.0, now, number, text, &mut Writing(out)).unwrap();
+            put(&mut host.0, now, number, text, &mut Writing(out, &mut Vec::new())).unwrap();
         });
     };
     put(&mut world, 3, 7, true, "drone, lidar");
@@ -278,9 +293,43 @@ fn what_an_earlier_life_had_put_ends_with_the_first_word_of_the_next() {
     assert!(topics(&world) <= 3);
     put(&mut world, 3, 3, true, "drone, lifeline");
     world.run_for(Span::secs(1));
-    world.with(3, |host, now, out| (1..4).for_each(|number| host.0.withdraw(now, number, &mut Writing(out))));
+    world.with(3, |host, now, out| {
+        (1..4).for_each(|number| host.0.withdraw(now, number, &mut Writing(out, &mut Vec::new())));
+    });
     world.run_for(Span::secs(1));
     assert_eq!(topics(&world), 0);
+}
+
+/// Across regions, too: who wants what brokers refuse to who offers it hears why.
+#[test]
+fn what_brokers_refuse_is_told_to_the_other_end() {
+    let mut world: World<Host> = World::new(1);
+    for (north, east) in [(10.0, 10.0), (20.0, 20.0), (60.0, 60.0), (70.0, 70.0)] {
+        for place in [at(north, east), at(north, SIDE - east)] {
+            let of = world.add(place);
+            world.start(of);
+        }
+    }
+    world.run_for(Span::secs(20));
+    let interest = format!("drone, lat=0..{SIDE}, long=0..{SIDE}");
+    world.with(0, |host, now, out| {
+        host.0.want(now, 1, &interest, &mut Writing(out, &mut Vec::new())).unwrap();
+    });
+    for of in [1, 6] {
+        let text = format!("drone, s{of}");
+        world.with(of, |host, now, out| {
+            host.0.offer(now, 1, &text, &mut Writing(out, &mut Vec::new())).unwrap();
+        });
+        world.run_for(Span::secs(1));
+        let topic = Topic::of(&text, &interest);
+        world.with(of, |host, now, out| {
+            assert!(host.0.refuse(now, topic, "no time", &mut Writing(out, &mut Vec::new())));
+            assert!(!host.0.refuse(now, Topic(7), "no time", &mut Writing(out, &mut Vec::new())));
+        });
+        world.run_for(Span::secs(1));
+        let told = &world.players[0].node.as_ref().unwrap().1;
+        assert_eq!(told.last(), Some(&(1, topic, "no time".to_owned())), "of {of}");
+    }
 }
 
 /// §12.8: what was put at a point that dies meets again, and nothing ends meanwhile. §12.12: a master's death disturbs no match.
@@ -296,7 +345,7 @@ fn pairs_meet_within_a_second_of_the_death_of_their_point() {
         let put = |world: &mut World<Host>, of: usize, offers: bool, text: &str| {
             world.with(of, |host, now, out| {
                 let put = if offers { Peer::offer } else { Peer::want };
-                put(&mut host.0, now, 1, text, &mut Writing(out)).unwrap();
+                put(&mut host.0, now, 1, text, &mut Writing(out, &mut Vec::new())).unwrap();
             });
         };
         put(&mut world, 0, true, "drone, lidar");

@@ -13,7 +13,7 @@ use engine::{Note, Peer, PeerEffects, PeerWord, PutError};
 use host::Helpers;
 use host::tls::{TlsSettings, mutual_terms};
 use overlay::{Extent, Member, News, PeerId, Role};
-use rendezvous::{Meeting, Space};
+use rendezvous::{Meeting, Space, Topic};
 use report::{ContractReport, MeetingEvent, NeedsReport};
 use std::collections::BTreeMap;
 use std::io;
@@ -263,6 +263,9 @@ impl Outside<'_> {
     fn asked(&mut self, peer: &mut Peer, now: Time, (number, extent): (u64, &Extent), asked: Asked) {
         match asked {
             Asked::Report { answer } => _ = answer.send(PeerReport::of(peer, extent)),
+            Asked::Refuse { topic, why, answer } => {
+                _ = answer.send(peer.refuse(now, topic, &why, self));
+            }
             Asked::Over { number } => {
                 self.programs.remove(&number);
                 peer.withdraw(now, number, self);
@@ -403,6 +406,11 @@ impl PeerEffects for Outside<'_> {
             let (topic, other) = (meeting.name().to_string(), meeting.other.says.to_string());
             self.line(number, &MeetingEvent::Stop { topic, other });
         }
+    }
+
+    fn refused(&mut self, number: u64, topic: Topic, why: &str) {
+        let (topic, why) = (topic.to_string(), why.to_owned());
+        self.line(number, &MeetingEvent::Refused { topic, why });
     }
 
     fn write(&mut self, id: ItemId, item: &Item, until: Time) {

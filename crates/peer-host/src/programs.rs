@@ -18,6 +18,8 @@ use futures_util::Stream;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rendezvous::Topic;
+use report::RefusalReport;
 use socket2::SockRef;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -65,6 +67,8 @@ pub(crate) enum Asked {
     Put { offers: bool, text: String, answer: oneshot::Sender<Result<Stands, NotPut>> },
     /// It is over.
     Over { number: u64 },
+    /// Brokers refuse a topic. Does anybody here have it?
+    Refuse { topic: Topic, why: String, answer: oneshot::Sender<bool> },
     /// Something is to be kept, or deleted where it has no value.
     Keep {
         key: String,
@@ -101,6 +105,7 @@ pub(crate) async fn attend(door: TcpListener, asks: mpsc::Sender<Asked>) {
     let router = Router::new()
         .route("/api/v1/offer", post(offer))
         .route("/api/v1/want", post(want))
+        .route("/api/v1/refuse", post(refuse))
         .route("/api/v1/peer", get(report))
         .route("/api/v1/store/{*key}", get(keeping::fetch).put(keeping::keep).delete(keeping::remove))
         .route("/api/v1/query", post(keeping::look))
@@ -173,6 +178,33 @@ async fn put(peer: Peer, offers: bool, head: &HeaderMap, text: Body) -> Response
     }
 }
 
+/// The longest word of a refusal.
+const REFUSAL_BYTES_MAX: usize = 16 << 10;
+
+async fn refuse(State(peer): State<Peer>, head: HeaderMap, body: Body) -> Response {
+    if let Some(refused) = refused_page(&head) {
+        return refused;
+    }
+    let body = timeout(COMES_WITHIN, to_bytes(body, REFUSAL_BYTES_MAX)).await;
+    let said = body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body).ok());
+    let Some(RefusalReport { topic, why }) = said else {
+        return refusal(StatusCode::BAD_REQUEST, "write {\"topic\": \"rv/...\", \"why\": \"...\"}");
+    };
+    let topic = match topic.parse::<Topic>() {
+        Ok(topic) => topic,
+        Err(wrong) => return refusal(StatusCode::BAD_REQUEST, &wrong.to_string()),
+    };
+    // It stands in lines of JSON and in terminals.
+    let why: String = why.chars().filter(|letter| !letter.is_control()).collect();
+    let (answer, answered) = oneshot::channel();
+    let asked = peer.asks.send(Asked::Refuse { topic, why, answer }).await;
+    match (asked, answered.await) {
+        (Ok(()), Ok(true)) => "the other end is told\n".into_response(),
+        (Ok(()), Ok(false)) => refusal(StatusCode::NOT_FOUND, "nobody who asked this peer has that topic"),
+        _ => refusal(StatusCode::SERVICE_UNAVAILABLE, "the peer ends"),
+    }
+}
+
 /// Pages of browsers are turned away.
 fn refused_page(head: &HeaderMap) -> Option<Response> {
     let why = "pages of a browser may not ask a peer: anybody could have written them";
@@ -206,7 +238,7 @@ async fn report(State(peer): State<Peer>) -> Response {
 async fn unknown() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
-        "there is /api/v1/peer, POST of a profile to /api/v1/offer, of an interest to /api/v1/want and /api/v1/query, and PUT, GET and DELETE of /api/v1/store/PROFILE",
+        "there is /api/v1/peer, POST of a profile to /api/v1/offer, of an interest to /api/v1/want and /api/v1/query, of a refusal to /api/v1/refuse, and PUT, GET and DELETE of /api/v1/store/PROFILE",
     )
 }
 

@@ -17,7 +17,8 @@ pub use curve::DIMENSIONS_MAX;
 pub use index::{Interests, Key};
 pub use pattern::{Bounds, Pattern, Value};
 pub use point::{
-    MEETINGS_MAX, NoRoom, Other, PARTIES_MAX, Party, Point, Post, SHOWN_BYTES_MAX, Said, Tell, Topic, digest,
+    MEETINGS_MAX, NoRoom, NotMade, Other, PARTIES_MAX, Party, Point, Post, SHOWN_BYTES_MAX, Said, Tell,
+    Topic, digest,
 };
 pub use posts::{Carry, EXPIRY, GRACE, Map, Meeting, Posts};
 pub use profile::{Area, Interest, Profile};

@@ -20,6 +20,7 @@ use crate::terms::{Agreed, MADE, Terms, Unfit};
 use contract::{Mutant, RingId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Who has put something at a point: one of those for whom a peer speaks.
@@ -53,6 +54,22 @@ impl fmt::Display for Topic {
     /// Its name among topics.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{MADE}{:032x}", self.0)
+    }
+}
+
+/// It is no topic that peers make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("this is no topic that peers make: those are `rv/` and 32 hexadecimal digits")]
+pub struct NotMade;
+
+impl FromStr for Topic {
+    type Err = NotMade;
+
+    fn from_str(text: &str) -> Result<Topic, NotMade> {
+        let digits = text
+            .strip_prefix(MADE)
+            .filter(|digits| digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        u128::from_str_radix(digits.ok_or(NotMade)?, 16).map(Topic).map_err(|_| NotMade)
     }
 }
 
@@ -351,6 +368,15 @@ impl Point {
         for party in gone {
             self.take(party, &mut Vec::new());
         }
+    }
+
+    /// Whom a party meets with this topic.
+    pub fn others_of(&self, party: Party, topic: Topic) -> impl Iterator<Item = Party> {
+        let with = self.entries.get(&party).into_iter().flat_map(|entry| &entry.with);
+        let has = move |other: &&Party| {
+            self.entries.get(other).is_some_and(|theirs| theirs.topics.contains_key(&topic))
+        };
+        with.filter(has).copied()
     }
 
     /// Who wants something that is so.

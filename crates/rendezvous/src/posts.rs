@@ -204,6 +204,14 @@ impl Posts {
         topics.map(|(topic, meeting)| (*topic, meeting.other.clone()))
     }
 
+    /// Who has told of a topic: of what is put under which number, and the point.
+    pub fn tellers_of(&self, topic: Topic) -> impl Iterator<Item = (u64, RingId)> {
+        self.posted.iter().flat_map(move |(number, posted)| {
+            let told = posted.points.iter().filter(move |(_, heard)| heard.topics.contains_key(&topic));
+            told.map(move |(point, _)| (*number, *point))
+        })
+    }
+
     /// Whether something is put under this number.
     pub fn has(&self, number: u64) -> bool {
         self.posted.contains_key(&number)

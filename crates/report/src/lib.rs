@@ -7,7 +7,7 @@ mod rows;
 mod site;
 
 pub use broker::{LevelReport, NodeReport, OperatorReport, StreamReport};
-pub use meeting::{ContractReport, KeptReport, MeetingEvent, NeedsReport, VALUE_BYTES_MAX};
+pub use meeting::{ContractReport, KeptReport, MeetingEvent, NeedsReport, RefusalReport, VALUE_BYTES_MAX};
 pub use pair::{BrokerRow, PairReport, Place, Role, SCHEMA, State, TopicRow};
 pub use rows::{Before, LevelRow, OperatorRow};
 pub use site::{

@@ -41,6 +41,13 @@ pub enum MeetingEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encoding: Option<String>,
     },
+    /// The brokers refuse the topic to the other end: nothing comes, or nobody hears.
+    Refused {
+        /// The topic.
+        topic: String,
+        /// Why.
+        why: String,
+    },
     /// It matches another, and what one end needs of messages the other one does not offer.
     Unfit {
         /// The topic that there would be.
@@ -76,6 +83,15 @@ pub struct KeptReport {
     /// How `value` says the bytes: as they are (`utf-8`), or where they are no text in `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
+}
+
+/// What a program says when brokers refuse a topic to it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RefusalReport {
+    /// The topic.
+    pub topic: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A contract, with times as people write them.

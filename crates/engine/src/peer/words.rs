@@ -31,6 +31,24 @@ pub enum PeerWord {
         /// What.
         note: Note,
     },
+    /// To a point: the brokers refuse the topic of something that was put there.
+    Refuse {
+        /// Under which number.
+        number: u64,
+        /// Which topic.
+        topic: Topic,
+        /// Why.
+        why: String,
+    },
+    /// To the other end of it.
+    Refused {
+        /// Under which number that is put.
+        number: u64,
+        /// Which topic.
+        topic: Topic,
+        /// Why.
+        why: String,
+    },
     /// What a point says of it.
     Said {
         /// Under which number it was put there.
@@ -56,6 +74,9 @@ pub struct Put {
     /// What the sender has been told of it amounts to.
     pub digest: u128,
 }
+
+/// The longest reason for a refusal that is told, in bytes; of longer ones the beginning is.
+pub const WHY_BYTES_MAX: usize = 512;
 
 /// The longest profile or interest, in bytes.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -87,6 +108,12 @@ impl PeerWord {
             }
             PeerWord::Take { number } => {
                 to.u8(2)?.u64(*number)?;
+            }
+            PeerWord::Refuse { number, topic, why } => {
+                to.u8(6)?.u64(*number)?.bytes(&topic.0.to_le_bytes())?.str(why)?;
+            }
+            PeerWord::Refused { number, topic, why } => {
+                to.u8(7)?.u64(*number)?.bytes(&topic.0.to_le_bytes())?.str(why)?;
             }
             PeerWord::Store(word) => {
                 to.u8(4)?;
@@ -139,6 +166,14 @@ impl PeerWord {
                 )
             }
             5 => PeerWord::Noted { number: from.u64()?, note: note(&mut from)? },
+            kind @ (6 | 7) => {
+                let (number, topic) = (from.u64()?, Topic(bits(&mut from)?));
+                let why = within(&mut from, WHY_BYTES_MAX)?.to_owned();
+                match kind {
+                    6 => PeerWord::Refuse { number, topic, why },
+                    _ => PeerWord::Refused { number, topic, why },
+                }
+            }
             _ => return Err(FrameError::Unknown),
         })
     }
@@ -235,6 +270,15 @@ mod tests {
                 PeerWord::Put(Put { number, offers, region, text, location, digest })
             }),
             any::<u64>().prop_map(|number| PeerWord::Take { number }),
+            (any::<u64>(), any::<u128>(), "[a-z ]{0,9}", any::<bool>()).prop_map(
+                |(number, topic, why, asks)| {
+                    let topic = Topic(topic);
+                    match asks {
+                        true => PeerWord::Refuse { number, topic, why },
+                        false => PeerWord::Refused { number, topic, why },
+                    }
+                }
+            ),
             Just(PeerWord::Store(StoreWord::Want { ids: Vec::new() })),
             (any::<u64>(), "[a-z, ]{0,9}", prop::option::of(any::<[u8; 3]>())).prop_map(
                 |(number, key, value)| {

@@ -53,6 +53,7 @@ fn whoever_comes_first_both_are_told() {
         assert_eq!(point.known_of(party(1)).collect::<BTreeSet<Topic>>(), topic);
         let topic = *topic.first().unwrap();
         assert!(topic.to_string().starts_with("rv/"));
+        assert_eq!(topic.to_string().parse(), Ok(topic));
         for (one, other) in [(party(1), "drone, li*"), (party(2), "drone, lidar")] {
             assert_eq!(&*told.1[&(one, topic)].says, other);
             let says = point.meetings_of(one).map(|(_, other)| other.says.to_string());
