@@ -294,7 +294,7 @@ impl Store {
         let Some(ask) = self.asks.get_mut(&request).filter(|ask| ask.waits_for(from)) else { return };
         match result {
             // It will have another place, or there will be room.
-            Err(Refusal::NotMine | Refusal::Busy) => {
+            Err(Refusal::NotMine | Refusal::Busy) if matches!(ask.what, What::Put(_)) => {
                 ask.again_at = now + AGAIN;
             }
             Ok((version, copies)) if matches!(ask.what, What::Put(_)) => {
@@ -473,4 +473,73 @@ fn answer(asker: Asker, answer: Answer, out: &mut impl Effects) {
         }
     };
     out.say(to, word);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Limits;
+    use contract::Location;
+    use std::sync::Arc;
+
+    const MASTER: RingId = RingId::MAX;
+
+    /// Everything is elsewhere.
+    struct Elsewhere;
+
+    impl Ring for Elsewhere {
+        fn owners(&self, _place: RingId) -> Vec<RingId> {
+            Vec::new()
+        }
+
+        fn before(&self) -> RingId {
+            RingId::MIN
+        }
+
+        fn has(&self, _peer: RingId) -> bool {
+            false
+        }
+
+        fn elsewhere(&self, _location: Location) -> Option<RingId> {
+            Some(MASTER)
+        }
+    }
+
+    #[derive(Default)]
+    struct Heard(Vec<StoreWord>, Vec<Answer>);
+
+    impl Effects for Heard {
+        fn say(&mut self, _to: RingId, word: StoreWord) {
+            self.0.push(word);
+        }
+
+        fn write(&mut self, _id: ItemId, _item: &Item, _until: Time) {}
+
+        fn erase(&mut self, _id: ItemId) {}
+
+        fn value(&self, _id: ItemId) -> Option<Arc<[u8]>> {
+            None
+        }
+
+        fn answer(&mut self, _request: u64, answer: Answer) {
+            self.1.push(answer);
+        }
+
+        fn stored(&mut self, _item: &Item) {}
+    }
+
+    #[test]
+    fn a_master_that_is_busy_is_asked_again_only_for_what_is_put() {
+        let mut store = Store::new(RingId::MIN, Limits { items: 10, bytes: 1_000 });
+        let (mut out, now) = (Heard::default(), Time(1_000_000_000));
+        let id = ItemId::of(RingId::MIN, "kind=drone");
+        store.get_for(now, 1, (id, Some(MASTER)), &Elsewhere, &mut out);
+        let Some(StoreWord::Forward(asked)) = out.0.pop() else { panic!("{:?}", out.0) };
+        let StoreWord::Fetch { request, .. } = *asked else { panic!("{asked:?}") };
+        let busy = StoreWord::Done { request, result: Err(Refusal::Busy) };
+        store.handle_word(now, MASTER, busy, &Elsewhere, &mut out);
+        assert_eq!(out.1, [Answer::Refused(Refusal::Busy)]);
+        store.handle_timeout(now, &Elsewhere, &mut out);
+        assert!(store.next_deadline() > now, "nothing is left to do");
+    }
 }
