@@ -8,14 +8,16 @@
 //! more (`Posts`); and what a point has that is no longer its own it forgets when all have had time for that.
 
 mod keeping;
+mod maps;
 mod words;
 
 use contract::{Location, Mutant, RingId, Span, Time};
 pub use keeping::{LOOK_MAX, NOTE_BYTES_MAX, Note};
-use overlay::{Cells, Effects, Extent, Frame, Member, News, PeerId, Rings, Settings, Table};
+use maps::{Region, Whole};
+use overlay::{Effects, Extent, Frame, Member, News, PeerId, Rings, Settings};
 use rendezvous::{
-    Area, Carry, EXPIRY, GRACE, Interest, Map, Meeting, Party, Point, Post, Posts, Profile, ProfileError,
-    Said, Space, Topic, digest,
+    Carry, EXPIRY, GRACE, Interest, Map, Meeting, Party, Point, Post, Posts, Profile, ProfileError, Said,
+    Space, Topic, digest,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -614,74 +616,6 @@ impl Peer {
 
 fn checked(text: &str) -> Result<&str, PutError> {
     if text.len() > TEXT_BYTES_MAX { Err(PutError::TooLong(text.len())) } else { Ok(text) }
-}
-
-/// Which points there are in the own region.
-struct Region<'a> {
-    table: &'a Table,
-    space: &'a Space,
-}
-
-impl Map for Region<'_> {
-    fn points_of(&self, post: &Post) -> BTreeSet<RingId> {
-        let owner = |place: RingId| self.table.owner(place).map(|member| member.id.ring);
-        match post {
-            Post::Offer(profile) => owner(self.space.place_of(profile)).into_iter().collect(),
-            Post::Want(interest) => {
-                let clusters = interest.pieces(self.space);
-                let within = clusters
-                    .iter()
-                    .flat_map(|cluster| self.table.members.range(cluster.first..=cluster.last));
-                let last = clusters.iter().filter_map(|cluster| owner(cluster.last));
-                within.map(|(place, _)| *place).chain(last).collect()
-            }
-        }
-    }
-}
-
-/// Which points there are, in the own region and in others: those are behind their masters.
-struct Whole<'a> {
-    rings: &'a Rings,
-    space: &'a Space,
-    extent: Extent,
-}
-
-impl Whole<'_> {
-    /// Where something is put: where it is, or where it looks; the own region, if it says nothing of that (§12.6).
-    fn cells_of(&self, post: &Post) -> Option<Cells> {
-        match post {
-            Post::Offer(profile) => profile.location().map(|location| {
-                let mut cells = Cells::NONE;
-                cells.insert(self.extent.cell_of(location));
-                cells
-            }),
-            Post::Want(interest) => interest.area().and_then(|area| cells_in(&self.extent, &area)),
-        }
-    }
-}
-
-impl Map for Whole<'_> {
-    fn points_of(&self, post: &Post) -> BTreeSet<RingId> {
-        let table = self.rings.table();
-        let region = Region { table, space: self.space };
-        let Some(cells) = self.cells_of(post) else { return region.points_of(post) };
-        let mut points = BTreeSet::new();
-        for claim in self.rings.tree().claims().filter(|claim| !claim.cells.and(cells).is_empty()) {
-            if claim.rank() == table.reign {
-                points.extend(region.points_of(post));
-            } else if !Mutant::ForgetOtherRegions.is_on() {
-                points.insert(claim.master.id.ring);
-            }
-        }
-        points
-    }
-}
-
-/// The cells that an area touches; none, if it has no extent.
-fn cells_in(extent: &Extent, area: &Area) -> Option<Cells> {
-    let corner = |lat: f64, long: f64| Location::new(lat.clamp(-90.0, 90.0), long.clamp(-180.0, 180.0)).ok();
-    let south_west = corner(area.lat.from(), area.long.from())?;
-    Some(extent.cells_in(south_west, corner(area.lat.to(), area.long.to())?))
 }
 
 /// What is to be said and done for what was put.

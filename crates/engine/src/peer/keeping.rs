@@ -3,7 +3,8 @@
 //! A key is a profile, in its one way of writing; what is kept is where the profile says, or where the peer is that was asked. It is at its place in the
 //! region there, and peers of other regions ask its master.
 
-use super::{Peer, PeerEffects, PeerWord, PutError, Region, Whole, checked};
+use super::maps::{Region, Whole};
+use super::{Peer, PeerEffects, PeerWord, PutError, checked};
 use contract::{Location, RingId, Span, Time};
 use overlay::{Extent, Member, Rings};
 use rendezvous::{Interest, Map, Party, Post, Profile};
