@@ -32,7 +32,7 @@ impl Journal for Spoken {
 
 /// A peer has no other settings for its log.
 const LOG: LogConfig = LogConfig { json: false, level: Severity::Info };
-/// Things that a peer keeps at most: each takes about 300 bytes of memory, besides what is on disk.
+/// Things that a peer keeps at most: each takes about 1 KB of memory, besides what is on disk.
 const KEPT_MAX: usize = 1_000_000;
 /// What signals do.
 const SIGNALS: &str = "SIGTERM ends a peer, and its configuration is read at its start only";
