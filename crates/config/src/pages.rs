@@ -136,7 +136,7 @@ pub fn reference() -> String {
             "task" => "A periodic task beside the store. `verge kv check` says whether all of them fit.",
             _ => {
                 "A step of processing. Every other key is a parameter of the kind: a number, `true` or `false`, a text, a \
-                 duration,\na list of numbers or a matrix. The kinds are in\n[operators.md](operators.md). `verge graph` shows what follows from all of them."
+                 duration,\na list of numbers or of texts, or a matrix. The kinds are in\n[operators.md](operators.md). `verge graph` shows what follows from all of them."
             }
         };
         text.push_str(&format!(

@@ -398,12 +398,20 @@ pub fn understand_parameter(raw: &Raw) -> Result<processing::Value, String> {
         Raw::Text(text) => Some(understand_text(text)),
         Raw::List(items) => {
             let rows = || items.iter().map(row).collect::<Option<Vec<_>>>();
-            numbers(items).map(processing::Value::Numbers).or_else(|| rows().map(processing::Value::Matrix))
+            let text = |item: &Raw| match item {
+                Raw::Text(text) => Some(text.clone()),
+                _ => None,
+            };
+            let texts = || items.iter().map(text).collect::<Option<_>>();
+            numbers(items)
+                .map(processing::Value::Numbers)
+                .or_else(|| rows().map(processing::Value::Matrix))
+                .or_else(|| texts().map(processing::Value::Texts))
         }
         Raw::Table(_) | Raw::Other(_) => None,
     };
     value.ok_or_else(|| {
-        format!("{raw} is no parameter: write a number, true or false, a text, a list of numbers or a matrix")
+        format!("{raw} is no parameter: write a number, true or false, a text, a list of numbers or of texts, or a matrix")
     })
 }
 

@@ -12,6 +12,7 @@ mod order;
 mod pattern;
 mod payload;
 mod router;
+pub mod rules;
 mod slab;
 mod spec;
 mod station;

@@ -9,7 +9,7 @@ use crate::operator::{Fault, Input, Setup, SetupError};
 use crate::payload::{Element, PayloadType, path_parts};
 use contract::Time;
 
-mod cbor;
+pub(crate) mod cbor;
 mod json;
 
 /// The longest path into a document, in parts: deeper documents are rare, and every part costs stack.

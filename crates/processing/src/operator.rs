@@ -154,6 +154,8 @@ pub enum Value {
     Numbers(Vec<f64>),
     /// A matrix, row by row.
     Matrix(Vec<Vec<f64>>),
+    /// A list of texts.
+    Texts(Vec<String>),
 }
 
 /// The parameters of an operator, by name.

@@ -58,6 +58,7 @@ fn cases() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
         ("format", vec![("decimals", number(3.0))]),
         ("format", vec![("as", text("json")), ("key", text("a"))]),
         ("sparkplug", vec![("metric", text("a"))]),
+        ("rule", vec![("if", text("a[0] > 1 OR value > 1 OR values[1] < 0")), ("say", text("fires"))]),
     ]
 }
 
@@ -72,8 +73,14 @@ fn subjects(input: &PayloadType) -> Vec<Subject> {
     let set_up = |(kind, parameters): (&'static str, Vec<(&'static str, Value)>)| {
         let parameters: Parameters =
             parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        // It takes nothing else.
-        let input = if kind == "sparkplug" { &PayloadType::Bytes } else { input };
+        // These take nothing else.
+        let own = match (kind, input) {
+            ("sparkplug", _) => Some(PayloadType::Bytes),
+            ("rule", PayloadType::Json(_)) => Some(PayloadType::Json(String::new())),
+            ("rule", PayloadType::Cbor(_)) => Some(PayloadType::Cbor(String::new())),
+            _ => None,
+        };
+        let input = own.as_ref().unwrap_or(input);
         let setup = Setup { inputs: std::slice::from_ref(input), parameters: &parameters };
         let built = kinds::build(kind, &setup).unwrap_or_else(|error| panic!("{kind}: {error}"));
         Subject { kind, operator: built.operator, output: built.output, answers: built.answers }

@@ -67,6 +67,8 @@ fn runs_take_no_memory() {
         ("concat", vec![]),
         ("format", vec![("as", text("json"))]),
         ("format", vec![("decimals", number(3.0))]),
+        ("rule", vec![("if", text("value > 1e9 OR values[3] < -1 OR has(values.x)"))]),
+        ("rule", vec![("if", text("value != 1e9 AND NOT (values[3] = 0.25)")), ("say", text("fires"))]),
         ("fft", vec![("window", text("hann"))]),
         ("fft", vec![("size", number(997.0))]),
         ("aes", vec![("key", key.clone()), ("direction", text("encrypt"))]),
@@ -123,4 +125,10 @@ fn documents_take_no_memory() {
         0x82, 0x01, 0x81, 0x02,
     ];
     assert_eq!(allocations("average", "cbor:rpm", &cbor, &[]), 0);
+    let condition = "motor.state = \"on\" AND motor.rpm[1] > 3000 AND id.startsWith(\"pump\") AND ok[0]";
+    assert_eq!(allocations("rule", "json", json, &[("if", text(condition))]), 0);
+    assert_eq!(
+        allocations("rule", "cbor", &cbor, &[("if", text("rpm[1] = 1.5 AND id = 1 OR x[1][0] = 3"))]),
+        0
+    );
 }

@@ -80,7 +80,7 @@ fn number(name: &str, value: &Value) -> Result<f64, Problem> {
         Value::Number(number) => Ok(*number),
         Value::Switch(on) => Ok(f64::from(u8::from(*on))),
         Value::Span(span) => Ok(span.0 as f64),
-        Value::Text(_) | Value::Numbers(_) | Value::Matrix(_) => {
+        Value::Text(_) | Value::Numbers(_) | Value::Matrix(_) | Value::Texts(_) => {
             Err(refused(name, "a module takes numbers, switches (0 or 1) and times (in nanoseconds)"))
         }
     }

@@ -40,6 +40,7 @@ forever = \"inf\"
 on = true
 list = [1, 2.5]
 matrix = [[1, 0], [0, 1]]
+texts = [\"a > 1\", \"5ms\"]
 ";
 
 #[test]
@@ -70,6 +71,7 @@ fn operators_and_sources_become_a_graph() {
         ("matrix", processing::Value::Matrix(vec![vec![1.0, 0.0], vec![0.0, 1.0]])),
         ("on", processing::Value::Switch(true)),
         ("span", processing::Value::Span(Span::millis(5))),
+        ("texts", processing::Value::Texts(vec!["a > 1".to_owned(), "5ms".to_owned()])),
         ("word", processing::Value::Text("ms".to_owned())),
     ];
     assert_eq!(both.parameters, Parameters::from(parameters.map(|(name, value)| (name.to_owned(), value))));

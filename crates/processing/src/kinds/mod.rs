@@ -12,6 +12,7 @@ mod max;
 mod min;
 mod resample;
 mod rms;
+mod rule;
 mod scale;
 mod setup;
 mod sparkplug;
@@ -44,6 +45,7 @@ pub const KINDS: &[Kind] = &[
     ekf::EKF,
     aes::AES,
     sparkplug::SPARKPLUG,
+    rule::RULE,
 ];
 
 /// The reference of all kinds, as Markdown: `docs/operators.md`.

@@ -73,6 +73,16 @@ impl Setup<'_> {
         }
     }
 
+    /// Several texts; a single one is a list of one.
+    pub(super) fn texts(&self, doc: &ParameterDoc) -> Result<Option<Vec<String>>, SetupError> {
+        match self.parameters.get(doc.name) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(vec![text.clone()])),
+            Some(Value::Texts(texts)) => Ok(Some(texts.clone())),
+            Some(other) => Err(wrong(doc, other, "a text, or a list of texts")),
+        }
+    }
+
     /// One word of several.
     pub(super) fn choice<T: Copy>(
         &self,
@@ -164,6 +174,7 @@ fn wrong(doc: &ParameterDoc, given: &Value, wanted: &str) -> SetupError {
         Value::Span(_) => "a time",
         Value::Numbers(_) => "a list of numbers",
         Value::Matrix(_) => "a matrix",
+        Value::Texts(_) => "a list of texts",
     };
     unsuitable(doc, format!("is {given}, and must be {wanted}"))
 }

@@ -56,6 +56,14 @@ impl OneOperator {
         }
     }
 
+    /// Goes on as another one would.
+    pub(crate) fn take_over(&mut self, other: &mut OneOperator) {
+        let mut memory = Vec::new();
+        other.operator.save(&mut memory).unwrap();
+        self.operator.restore(&memory).unwrap();
+        assert!(self.operator.restore(&[1]).is_err());
+    }
+
     /// One run with one input; the numbers of its result.
     pub(crate) fn numbers(&mut self, payload: &[u8]) -> Result<Option<Vec<f64>>, Fault> {
         let Some(payload) = self.run(payload)? else { return Ok(None) };

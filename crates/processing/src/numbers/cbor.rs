@@ -110,7 +110,7 @@ fn key_is(document: &mut Decoder<'_>, part: &str) -> Result<bool, &'static str> 
 }
 
 /// Whether an element or entry follows; passes over the break that ends lists of unsaid length.
-fn more(document: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, &'static str> {
+pub(crate) fn more(document: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, &'static str> {
     match left {
         Some(0) => Ok(false),
         Some(left) => {
@@ -126,7 +126,7 @@ fn more(document: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, &'st
 }
 
 /// Reads the tags of the next value. Returns the base of the fraction that it is, if it is one.
-fn base_of(document: &mut Decoder<'_>) -> Result<Option<f64>, &'static str> {
+pub(crate) fn base_of(document: &mut Decoder<'_>) -> Result<Option<f64>, &'static str> {
     let mut base = None;
     while document.datatype().map_err(reason)? == Type::Tag {
         let tag: Tag = document.tag().map_err(reason)?;
@@ -140,7 +140,7 @@ fn base_of(document: &mut Decoder<'_>) -> Result<Option<f64>, &'static str> {
 }
 
 /// A number; with a base, a fraction: its exponent and its digits.
-fn number(document: &mut Decoder<'_>, base: Option<f64>) -> Result<f64, &'static str> {
+pub(crate) fn number(document: &mut Decoder<'_>, base: Option<f64>) -> Result<f64, &'static str> {
     let Some(base) = base else { return plain(document) };
     if document.array().map_err(|_| NO_FRACTION)? != Some(2) {
         return Err(NO_FRACTION);
@@ -169,6 +169,6 @@ fn plain(document: &mut Decoder<'_>) -> Result<f64, &'static str> {
 
 // By value: it is what `map_err` hands over.
 #[expect(clippy::needless_pass_by_value)]
-fn reason(error: Error) -> &'static str {
+pub(crate) fn reason(error: Error) -> &'static str {
     if error.is_end_of_input() { "its CBOR ends too early" } else { "it is not CBOR" }
 }
