@@ -74,7 +74,7 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
     let mut out = Deaf::default();
     for (kind, who, bytes) in steps {
         let from = member(who % 8);
-        match kind % 12 {
+        match kind % 14 {
             0 => peer.handle_lost(now, from.id, &mut out),
             1 => peer.handle_link(now, from.id, &mut out),
             2 => {
@@ -106,6 +106,13 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
                     peer.handle_synced(now, ticket, &result, &mut out);
                 }
             }
+            10 => {
+                let name = String::from_utf8_lossy(&bytes);
+                let text = (who % 3 > 0).then(|| Arc::from(&bytes[..]));
+                _ = peer.keep_function(now, u64::from(who), (&name, text), &mut out);
+                _ = peer.look_for_functions(now, u64::from(who), usize::from(who), &mut out);
+            }
+            11 => _ = peer.take_duties(now, &mut out),
             _ => {
                 if let Ok(word) = PeerWord::decode(&bytes) {
                     again(&word);

@@ -4,6 +4,7 @@ pub mod dds;
 pub mod kv;
 pub mod operator;
 pub mod peer;
+pub mod rule;
 pub mod sim;
 pub mod user;
 
@@ -319,6 +320,12 @@ pub enum Command {
     Store {
         #[command(subcommand)]
         command: peer::StoreCommand,
+    },
+    /// Rules that peers run: what to do when a message says so.
+    #[command(after_help = rule::EXAMPLES)]
+    Rule {
+        #[command(subcommand)]
+        command: rule::RuleCommand,
     },
     /// Domains of DDS, bridged by brokers and between sites.
     Dds {

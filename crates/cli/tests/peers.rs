@@ -187,6 +187,83 @@ fn what_is_wanted_comes_although_the_peer_dies_that_was_asked() {
     assert!(!hasty.is_wanted());
 }
 
+/// Rules run at one peer, and at another one when that dies; what they say comes to who wants it and to a topic, and why they do not fire is told.
+#[test]
+fn rules_run_at_one_peer_and_at_another_one_when_that_dies() {
+    let (ports, http) = (free_ports::<3>(), free_ports::<3>());
+    let mut text = "[overlay]\nalive = \"200ms\"\n".to_owned();
+    for (name, (port, http)) in NAMES.iter().zip(ports.iter().zip(http)) {
+        text += &format!("[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\n");
+    }
+    let pair = Pair::start(&text);
+    let config = pair.site.config.display().to_string();
+    let run = |words: &[&str]| pair.site.folder.run(words.iter().copied().chain(["-c", &config]));
+    let start = |name: &str| {
+        let mut command = support::program(["peer", "run", name]);
+        Process::start(command.arg("--config").arg(&pair.site.config), pair.site.folder.path(name))
+    };
+    let mut running: Vec<(&str, Process)> = NAMES[..3].iter().map(|name| (*name, start(name))).collect();
+    let rules = pair.site.folder.write(
+        "tanks.toml",
+        "on = \"tank, level; deadline=1s\"\n[[rule]]\nname = \"overflow\"\nif = \"level > 90 AND NOT pump.on\"\nsay = \"overflow\"\n\
+         give = \"warning, tank\"\nalarm = true\n[[rule]]\nname = \"high\"\nif = \"level > 80\"\npriority = 1\ntopic = \"plant/high\"\n",
+    );
+    let rules = rules.display().to_string();
+    let tested = run(&["rule", "test", &rules, "-m", r#"{"level": 95, "pump": {"on": true}}"#]);
+    tested.must(0, &["rule high fires", "NOT pump.on: does not hold (pump.on is true)"]);
+    run(&["rule", "test", &rules, "-m", r#"{"height": 95}"#])
+        .must(1, &["no rule fires", "level is not there"]);
+    run(&["rule", "add", "x", "--on", "tank", "--if", "level >", "--alarm"]).must(2, &["at letter 8"]);
+    run(&["rule", "add", "x", "--on", "tank", "--if", "level > 1"]).must(2, &["says nothing of what to do"]);
+    wait_until("a peer takes them", || run(&["rule", "add", "tanks", &rules]).code == Some(0));
+    let listed = || -> Value { serde_json::from_str(&run(&["rule", "list", "-o", "json"]).out).unwrap() };
+    let runs_at = || Some(listed()[0]["peer"].as_str()?.to_owned());
+    let first = wait_for("they run", || runs_at().filter(|_| run(&["rule", "list"]).code == Some(0)));
+    let peers = Peers::at(&http.map(|port| format!("127.0.0.1:{port}")).join(",")).unwrap();
+    let (consumer, producer) = (pair.site.client(), pair.site.client());
+    let warnings = consumer.interest(&peers, "warning, *").unwrap();
+    let high = consumer.subscribe("plant/high").unwrap();
+    let tank = producer.announce(&peers, "tank, level; period=5ms, retain=50").unwrap();
+    wait_until("it is looked at", || tank.is_wanted());
+    let fires = || {
+        tank.publish(br#"{"level": 95, "pump": {"on": false}}"#).unwrap();
+        warnings.next_within(Duration::from_millis(100))
+    };
+    assert_eq!(wait_for("a rule fires", fires).payload, b"overflow");
+    // Then each message does what it has to.
+    while warnings.next_within(Duration::from_millis(200)).is_some() {}
+    for (document, warned, said) in [
+        (&br#"{"level": 99, "pump": {"on": false}}"#[..], true, false),
+        (br#"{"level": 99, "pump": {"on": true}}"#, false, true),
+        (br#"{"level": 85}"#, false, true),
+        (br#"{"level": 70}"#, false, false),
+        (b"nonsense", false, false),
+    ] {
+        tank.publish(document).unwrap();
+        let wait = |expected: bool| Duration::from_millis(if expected { 5_000 } else { 100 });
+        assert_eq!(warnings.next_within(wait(warned)).is_some(), warned, "{document:?}");
+        assert_eq!(
+            high.next_within(wait(said)).map(|message| message.payload == document),
+            said.then_some(true)
+        );
+    }
+    run(&["rule", "trace", "tanks", "-n", "2"])
+        .must(0, &["level > 80: does not hold (level is 70)", "not JSON"]);
+    let counts = &listed()[0]["running"];
+    assert_eq!((&counts["unread"], &counts["rules"][1]["fired"]), (&1.into(), &2.into()), "{counts}");
+    let log = std::fs::read_to_string(pair.site.folder.path(&first)).unwrap();
+    assert!(log.contains("function tanks, rule overflow, rv/"), "{log}");
+    // Another peer goes on.
+    let dead = running.iter().position(|(name, _)| **name == *first).unwrap();
+    running.remove(dead).1.kill();
+    assert_eq!(wait_for("a rule fires elsewhere", fires).payload, b"overflow");
+    assert!(runs_at().is_some_and(|now| now != first));
+    run(&["rule", "remove", "tanks"]).must(0, &[]);
+    wait_until("nobody looks any more", || !tank.is_wanted());
+    assert_eq!(listed(), serde_json::json!([]));
+    run(&["rule", "trace", "tanks"]).must(2, &["no peer that was asked runs `tanks`"]);
+}
+
 /// What was put is there when two of the three die that have it, and when all have been killed and come back.
 #[test]
 fn what_is_put_survives_the_death_of_all_but_one_that_have_it_and_of_all() {

@@ -259,6 +259,16 @@ impl Client {
         self.publishers([(topic, None)]).and_then(first)
     }
 
+    /// The same where the configuration has a contract for the topic, and one without a promise where it has none.
+    pub fn publisher_as_configured(&self, topic: &str) -> Result<Publisher, Error> {
+        match self.publisher_by_configuration(topic) {
+            Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {
+                self.publisher(topic, Contract::unstated())
+            }
+            publisher => publisher,
+        }
+    }
+
     /// Begins to publish many topics, asking for all before waiting for the first answer.
     pub fn publishers<'a>(
         &self,

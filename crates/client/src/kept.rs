@@ -83,9 +83,7 @@ impl Peers {
         }
         let lasts = lasts.map(|lasts| format!("?lasts={}ns", lasts.as_nanos_u64())).unwrap_or_default();
         let body = self.ask("PUT", &(path(profile)? + &lasts), value)?;
-        let answer: Value = read(&body)?;
-        let number = |name: &str| answer[name].as_u64().ok_or_else(|| unreadable("a number lacks"));
-        Ok(Put { version: number("version")?, copies: number("copies")? })
+        done(&body)
     }
 
     /// What is kept under a profile; `None`: nothing.
@@ -116,6 +114,17 @@ impl Peers {
         })
     }
 
+    /// Has a function kept and run, in place of one of the same name, in the region of the peer that answers first. Returns when the peers that have
+    /// to have it have it on disk; one of them runs it soon afterwards.
+    pub fn add_function(&self, name: &str, text: &str) -> Result<Put, Error> {
+        done(&self.ask("PUT", &function_path(name), text.as_bytes())?)
+    }
+
+    /// Removes a function there. That there was none is no error.
+    pub fn remove_function(&self, name: &str) -> Result<(), Error> {
+        self.ask("DELETE", &function_path(name), &[]).map(drop)
+    }
+
     /// The answer of the first peer that gives one.
     fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, Error> {
         let mut troubles = Vec::new();
@@ -134,6 +143,17 @@ fn path(profile: &str) -> Result<String, Error> {
         return Err(Error::Peer("nothing is said: write for example `drone, lidar`".to_owned()));
     }
     Ok(format!("/api/v1/store/{}", utf8_percent_encode(profile, NON_ALPHANUMERIC)))
+}
+
+fn function_path(name: &str) -> String {
+    format!("/api/v1/functions/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+}
+
+/// What is answered when something is kept.
+fn done(body: &[u8]) -> Result<Put, Error> {
+    let answer: Value = read(body)?;
+    let number = |name: &str| answer[name].as_u64().ok_or_else(|| unreadable("a number lacks"));
+    Ok(Put { version: number("version")?, copies: number("copies")? })
 }
 
 fn kept(line: &[u8]) -> Result<Kept, Error> {

@@ -243,12 +243,7 @@ impl End for Publishing {
                 publisher => publisher,
             },
             // Nobody has said anything, unless the configuration does.
-            None => match self.client.publisher_by_configuration(topic) {
-                Err(Error::Refused { reason, .. }) if reason.contains("has no contract") => {
-                    self.client.publisher(topic, Contract::unstated())
-                }
-                publisher => publisher,
-            },
+            None => self.client.publisher_as_configured(topic),
         };
         let publisher = publisher?;
         lock(&self.publishers).insert(topic.to_owned(), publisher);

@@ -26,7 +26,8 @@ pub use keeper::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView,
 pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use peer::{
-    LOOK_MAX, NOTE_BYTES_MAX, Note, Peer, PeerEffects, PeerWord, Put, PutError, TEXT_BYTES_MAX, WHY_BYTES_MAX,
+    Duty, FUNCTION_NAME_MAX, LOOK_MAX, NO_DUTY_FOR, NOTE_BYTES_MAX, Note, Peer, PeerEffects, PeerWord, Put,
+    PutError, TEXT_BYTES_MAX, WHY_BYTES_MAX, function_name, is_function_name,
 };
 pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
 pub use uplink::{

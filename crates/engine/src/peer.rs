@@ -7,11 +7,13 @@
 //! Whatever changes in a region or in the tree is heeded by putting things again where they belong then, before the old point is heeded no
 //! more (`Posts`); and what a point has that is no longer its own it forgets when all have had time for that.
 
+mod duties;
 mod keeping;
 mod maps;
 mod words;
 
 use contract::{Location, Mutant, RingId, Span, Time};
+pub use duties::{Duty, FUNCTION_NAME_MAX, NO_DUTY_FOR, function_name, is_function_name};
 pub use keeping::{LOOK_MAX, NOTE_BYTES_MAX, Note};
 use maps::{Region, Whole};
 use overlay::{Effects, Extent, Frame, Member, News, PeerId, Rings, Settings};
@@ -93,6 +95,7 @@ pub struct Peer {
     keeps: Limits,
     copies: usize,
     strangers: keeping::Strangers,
+    duties: duties::Duties,
 }
 
 /// Why something cannot be put.
@@ -105,6 +108,9 @@ pub enum PutError {
     /// It is too long.
     #[error("it has {0} bytes, and may have {TEXT_BYTES_MAX}: say it more shortly")]
     TooLong(usize),
+    /// No function may be called so.
+    #[error("a function is called by letters, digits, `-`, `_` and `.`, {FUNCTION_NAME_MAX} at most")]
+    Name,
 }
 
 impl Peer {
@@ -130,6 +136,7 @@ impl Peer {
             keeps,
             copies,
             strangers: keeping::Strangers::default(),
+            duties: duties::Duties::new(now),
         }
     }
 
@@ -296,6 +303,7 @@ impl Peer {
         if self.clears_at <= now {
             self.clear();
         }
+        self.duties.handle_timeout(now);
         if self.store.next_deadline() <= now {
             self.with_store(out, |store, places, through| store.handle_timeout(now, places, through));
         }
@@ -306,7 +314,8 @@ impl Peer {
     pub fn next_deadline(&self) -> Time {
         let rendezvous =
             self.own.next_deadline().min(self.proxied.next_deadline()).min(self.point.next_deadline());
-        self.rings.next_deadline().min(rendezvous).min(self.clears_at).min(self.store.next_deadline())
+        let kept = self.store.next_deadline().min(self.duties.wakes);
+        self.rings.next_deadline().min(rendezvous).min(self.clears_at).min(kept)
     }
 
     /// Lets the overlay do something, and heeds what that has changed.
@@ -333,6 +342,7 @@ impl Peer {
         self.act(acts, out);
         self.clears_at = self.clears_at.min(now + CLEARS_AFTER);
         self.with_store(out, |store, places, through| store.handle_change(now, places, through));
+        self.duties.kept.change();
     }
 
     /// Another has its name: whatever it said from now on would be taken for a word of that one.
@@ -347,6 +357,8 @@ impl Peer {
         self.known.clear();
         self.queue.clear();
         self.store = Store::new(self.rings.own().id.ring, self.keeps);
+        self.duties.kept = keeping::Own::default();
+        self.duties.kept.change();
     }
 
     /// Takes what it has said to itself.

@@ -8,7 +8,7 @@ use overlay::{Member, News, PeerId, Rings, Settings};
 use rendezvous::{Kind, Meeting, Profile, Space, Topic};
 use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, check, people};
 use simulation::{seeds, wrong_in};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Answer, Item, ItemId, Limits, Query, Version};
 
@@ -26,6 +26,8 @@ struct Disk {
     /// Tickets, and when they are on disk.
     tickets: VecDeque<(Time, u64)>,
     answers: BTreeMap<u64, Answer>,
+    /// The functions that run here.
+    runs: BTreeSet<String>,
     notes: Vec<(u64, Note)>,
 }
 
@@ -88,6 +90,9 @@ impl Host {
         let result = act(peer, &mut Writing(out, disk));
         if let Some(ticket) = peer.take_ticket() {
             disk.tickets.push_back((now + SYNCS, ticket));
+        }
+        if let Some(duties) = peer.take_duties(now, &mut Writing(out, disk)) {
+            disk.runs = duties.iter().map(|duty| duty.name.to_string()).collect();
         }
         result
     }
@@ -160,6 +165,9 @@ struct Play {
     known: BTreeMap<String, Known>,
     /// What is under way: by whom, under which number, of which key, and what.
     asked: Vec<(usize, u64, String, Value)>,
+    /// Functions by name: where, by whom, and whether it was confirmed that they are there or not; `None`: nobody knows.
+    functions: BTreeMap<String, (Location, usize, Option<bool>)>,
+    asked_functions: Vec<(usize, u64, String, bool)>,
     numbers: u64,
     wrong: Wrong,
 }
@@ -169,7 +177,9 @@ impl Play {
         let mut world: World<Host> = World::new(seed);
         people(&mut world);
         world.run_for(SETTLES);
-        Play { world, known: BTreeMap::new(), asked: Vec::new(), numbers: 0, wrong: Vec::new() }
+        let (known, functions) = (BTreeMap::new(), BTreeMap::new());
+        let (asked, asked_functions) = (Vec::new(), Vec::new());
+        Play { world, known, asked, functions, asked_functions, numbers: 0, wrong: Vec::new() }
     }
 
     fn alive(&self) -> Vec<usize> {
@@ -200,6 +210,58 @@ impl Play {
         });
         self.known.entry(key.clone()).or_default().perhaps.push(value.clone());
         self.asked.push((of, number, key, value));
+    }
+
+    /// Adds a function somewhere, or has who has added one remove it.
+    fn put_function(&mut self) {
+        self.numbers += 1;
+        let number = self.numbers;
+        let known =
+            self.functions.iter().find(|(_, (_, of, is))| *is == Some(true) && self.alive().contains(of));
+        let removed = known.map(|(name, (_, of, _))| (name.clone(), *of));
+        let (name, of, is_there) = match removed {
+            Some((name, of)) if self.world.random.u8(..3) == 0 => (name, of, false),
+            _ => {
+                let Some(of) = self.world.random.choice(self.alive()) else { return };
+                (format!("f{number}"), of, true)
+            }
+        };
+        let location = self.world.players[of].member.location;
+        let text: Value = is_there.then(|| name.as_bytes().into());
+        self.world.with(of, |host, now, out| {
+            host.act(now, out, |peer, out| peer.keep_function(now, number, (&name, text), out)).unwrap();
+        });
+        self.functions.insert(name.clone(), (location, of, None));
+        self.asked_functions.push((of, number, name, is_there));
+    }
+
+    fn hear_of_functions(&mut self) {
+        for (of, number, name, is_there) in std::mem::take(&mut self.asked_functions) {
+            let Some(host) = self.world.players[of].node.as_mut() else { continue };
+            match host.disk.answers.remove(&number) {
+                None => self.asked_functions.push((of, number, name, is_there)),
+                Some(Answer::Done(..)) => {
+                    self.functions.entry(name).and_modify(|(_, _, known)| *known = Some(is_there));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Each function that was confirmed runs at one peer, and none runs at two.
+    fn check_functions(&mut self) {
+        for (name, (_, _, known)) in &self.functions {
+            let runs = self.alive().into_iter().filter(|of| self.disk(*of).runs.contains(name)).count();
+            let right = match known {
+                Some(true) => runs == 1,
+                Some(false) => runs == 0,
+                None => runs <= 1,
+            };
+            if !right {
+                self.wrong
+                    .push(("functions", format!("{name}, of which is known {known:?}, runs {runs} times")));
+            }
+        }
     }
 
     /// Hears what was answered. Returns whether something was confirmed.
@@ -239,12 +301,16 @@ impl Play {
             let profile = Profile::read(&space, key).unwrap();
             self.owners(space.place_of(&profile), profile.location().unwrap()).len()
         });
-        let most = owners.min().unwrap_or(self.world.settings.least).saturating_sub(1);
+        let functions = self.functions.iter().filter(|(_, (_, _, known))| known.is_some());
+        let of_functions =
+            functions.map(|(name, (location, ..))| self.owners(store::place_by_hash(name), *location).len());
+        let most = owners.chain(of_functions).min().unwrap_or(self.world.settings.least).saturating_sub(1);
         for _ in 0..most {
             let alive = self.alive();
             let Some(of) = self.world.random.choice(alive) else { return };
             self.world.kill(of, false);
             self.asked.retain(|(asked, ..)| *asked != of);
+            self.asked_functions.retain(|(asked, ..)| *asked != of);
         }
     }
 
@@ -322,9 +388,14 @@ fn play(seed: u64) -> Wrong {
     let mut play = Play::new(seed);
     for _ in 0..play.world.random.usize(4..12) {
         for _ in 0..play.world.random.usize(1..12) {
-            play.put();
+            if play.world.random.u8(..4) == 0 {
+                play.put_function();
+            } else {
+                play.put();
+            }
             let wait = play.world.random.i64(0..40);
             play.world.run_for(Span::millis(wait));
+            play.hear_of_functions();
             // Right after something was confirmed is the worst moment.
             if play.hear() && play.world.random.u8(..6) == 0 {
                 break;
@@ -342,12 +413,14 @@ fn play(seed: u64) -> Wrong {
         // Copies are made anew before others die.
         play.world.run_for(Span::secs(5));
         play.hear();
+        play.hear_of_functions();
         // Contacts come back: without any, who comes anew finds nobody.
         (0..3.min(play.world.players.len())).for_each(|contact| play.world.start(contact));
         play.world.run_for(SETTLES);
     }
     let mut wrong = check(&play.world);
     play.check_copies();
+    play.check_functions();
     play.check_values();
     wrong.append(&mut play.wrong);
     wrong
@@ -399,6 +472,7 @@ fn what_the_store_must_not_do_is_noticed() {
         (Mutant::ConfirmAlone, &["values"][..]),
         (Mutant::NeverCompare, &["copies", "values"]),
         (Mutant::LeaveUnseen, &["values", "copies"]),
+        (Mutant::RunEveryCopy, &["functions"]),
     ] {
         Mutant::switch(Some(mutant));
         let noticed = (0..200).any(|seed| play(seed).iter().any(|(name, _)| checkers.contains(name)));

@@ -2,14 +2,15 @@
 
 use crate::Trouble;
 use crate::broker::observe::listen;
+use crate::client::{self, Wanted};
 use crate::log::{Lines, write_in_background};
 use crate::losses::on_loss;
 use crate::signals::{Heard, cut_short_after, ends_within, say_ignored};
 use broker::Severity;
-use config::{LogConfig, PeerConfig, PeersConfig};
-use host::tls::TlsSettings;
+use config::{Config, LogConfig, PeerConfig, PeersConfig};
+use functions::{Hosting, Runner};
 use host::{Helpers, Notifier};
-use peer_host::{Journal, Settings};
+use peer_host::{Journal, Settings, Work};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,8 +47,7 @@ type Stop = Arc<Mutex<Option<oneshot::Sender<()>>>>;
 ///
 /// There is none, it cannot listen, or whoever reaches it could speak for others and that was not said to be right.
 pub fn run(
-    config: &PeersConfig,
-    tls: &TlsSettings,
+    (config, whole): (&PeersConfig, &Config),
     name: &str,
     insecure: bool,
     heard: Heard,
@@ -82,6 +82,7 @@ pub fn run(
     if let Some(place) = &peer.http {
         journal.note(&format!("programs at http://{place}/api/v1/"));
     }
+    let runner = Arc::new(Runner::new(hosting(config, whole, peer, &lines), helpers.clone()));
     let settings = Settings {
         name: name.to_owned(),
         address: peer.address.to_string(),
@@ -91,18 +92,37 @@ pub fn run(
         offers: peer.offers.clone(),
         space: config.space.clone(),
         overlay: config.overlay.clone(),
-        tls: config.secure.then(|| tls.clone()),
+        tls: config.secure.then(|| whole.tls.clone()),
         store: peer.store.clone(),
         keeps: Limits { items: KEPT_MAX, bytes: peer.store_bytes },
+        work: Some(Arc::clone(&runner) as Arc<dyn Work>),
     };
     notifier.ready();
-    peer_host::run(settings, &helpers, &journal, stopped).map_err(|error| Trouble(error.to_string()))?;
+    let ran = peer_host::run(settings, &helpers, &journal, stopped);
+    runner.finish();
+    ran.map_err(|error| Trouble(error.to_string()))?;
     notifier.stopping();
     if helpers.loss().is_none() {
         journal.note("ended");
     }
     lines.end();
     helpers.loss().map_or_else(|| Ok(()), |loss| Err(Trouble(loss.to_string())))
+}
+
+/// What functions have around them: they ask this peer, and the configured brokers.
+fn hosting(config: &PeersConfig, whole: &Config, peer: &PeerConfig, lines: &Lines) -> Hosting {
+    let brokers = whole.clone();
+    let connect = move |name: &str| {
+        let started = client::start(&brokers, &Wanted::default(), Some(name));
+        started.map_err(|trouble| trouble.to_string())
+    };
+    Hosting {
+        peer: peer.name.clone(),
+        http: peer.http.as_ref().map(ToString::to_string),
+        space: config.space.clone(),
+        connect: Arc::new(connect),
+        journal: Arc::new(Spoken(lines.clone())),
+    }
 }
 
 /// Without TLS nobody is asked who it is, and programs never are.

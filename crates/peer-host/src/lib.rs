@@ -7,6 +7,8 @@ mod programs;
 mod report;
 mod secure;
 mod shelf;
+mod work;
 
 pub use peer::{Journal, Settings, run};
 pub use report::{MemberReport, PeerReport, RegionReport};
+pub use work::{Duty, Work};

@@ -6,6 +6,7 @@ use crate::programs::{self, Asked, NotPut, Stands, lines};
 use crate::report::PeerReport;
 use crate::secure::Secure;
 use crate::shelf::{Shelf, Synced};
+use crate::work::{Duty, Work};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use contract::{Location, Time};
@@ -48,6 +49,8 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     /// How much it keeps.
     pub keeps: Limits,
+    /// Who runs functions of its region; nobody, if there is none.
+    pub work: Option<Arc<dyn Work>>,
 }
 
 /// Where it says what people want to know.
@@ -95,6 +98,7 @@ async fn serve(
     let own = Member { id, name, address, location };
     let (told, mut heard) = mpsc::channel(HEARD_MAX);
     let (asks, mut asked) = mpsc::channel(HEARD_MAX);
+    let work = settings.work.take();
     if let Some(tls) = &settings.tls {
         // What is wrong is said now, and not at each connection.
         mutual_terms(tls).map_err(io::Error::other)?;
@@ -103,7 +107,7 @@ async fn serve(
     let links = Links::new(greeting(&own, &terms), secure.clone(), told.clone());
     tokio::spawn(links::attend(listener(settings.peers)?, terms, secure, told));
     if let Some(door) = settings.programs {
-        tokio::spawn(programs::attend(listener(door)?, asks.clone()));
+        tokio::spawn(programs::attend(listener(door)?, asks.clone(), work.clone()));
     }
     let (synced, mut done) = mpsc::channel(SYNCED_MAX);
     let mut peer = Peer::new(overlay, &space, own, settings.keeps, clock.now());
@@ -120,6 +124,7 @@ async fn serve(
         name,
         failed: None,
         answers,
+        work,
     };
     let mut numbers = 0;
     for text in &offers {
@@ -135,6 +140,7 @@ async fn serve(
         }
         out.settle(&mut peer, now);
         out.give(&mut peer, now);
+        out.assign(&mut peer, now);
         let due = clock.instant(peer.next_deadline());
         tokio::select! {
             _ = &mut stop => break,
@@ -147,8 +153,7 @@ async fn serve(
             }
         }
     }
-    out.slow.extend(out.programs.keys());
-    out.settle(&mut peer, clock.now());
+    out.end(&mut peer, clock.now());
     peer.handle_leave(clock.now(), &mut out);
     out.links.finish(ENDS_WITHIN).await;
     out.failed.map_or(Ok(()), |why| Err(io::Error::other(why)))
@@ -170,6 +175,11 @@ fn open_shelf(
     let (shelf, found) = opened.map_err(io::Error::other)?;
     found.into_iter().for_each(|kept| peer.restore(now, kept));
     Ok(shelf)
+}
+
+fn duty(duty: engine::Duty) -> Duty {
+    let engine::Duty { name, version, text } = duty;
+    Duty { name, version: version.at, text }
 }
 
 fn listener(door: std::net::TcpListener) -> io::Result<TcpListener> {
@@ -216,6 +226,8 @@ struct Outside<'a> {
     failed: Option<String>,
     /// Who waits for what of things that are kept.
     answers: BTreeMap<u64, oneshot::Sender<Result<Answer, NotPut>>>,
+    /// Who runs functions.
+    work: Option<Arc<dyn Work>>,
 }
 
 /// Who was turned away, said once in a while.
@@ -273,7 +285,11 @@ impl Outside<'_> {
             Asked::Put { answer, .. } if peer.rings().role() == Role::Out => {
                 _ = answer.send(Err(NotPut::Out));
             }
-            Asked::Keep { answer, .. } | Asked::Fetch { answer, .. } | Asked::Look { answer, .. }
+            Asked::Keep { answer, .. }
+            | Asked::Fetch { answer, .. }
+            | Asked::Look { answer, .. }
+            | Asked::KeepFunction { answer, .. }
+            | Asked::LookForFunctions { answer, .. }
                 if peer.rings().role() == Role::Out =>
             {
                 _ = answer.send(Err(NotPut::Out));
@@ -286,6 +302,12 @@ impl Outside<'_> {
             }
             Asked::Look { query, answer } => {
                 self.ask(number, answer, |out| peer.look(now, number, &query, out));
+            }
+            Asked::KeepFunction { name, text, answer } => {
+                self.ask(number, answer, |out| peer.keep_function(now, number, (&name, text), out));
+            }
+            Asked::LookForFunctions { limit, answer } => {
+                self.ask(number, answer, |out| peer.look_for_functions(now, number, limit, out));
             }
             Asked::Put { offers, text, answer } => {
                 if answer.send(self.put(peer, now, number, (offers, &text))).is_err() {
@@ -310,6 +332,23 @@ impl Outside<'_> {
         {
             _ = answer.send(Err(NotPut::Wrong(error)));
         }
+    }
+
+    /// Has functions run that are this peer's duty.
+    fn assign(&mut self, peer: &mut Peer, now: Time) {
+        let Some(duties) = peer.take_duties(now, self) else { return };
+        if let Some(work) = &self.work {
+            work.assign(duties.into_iter().map(duty).collect());
+        }
+    }
+
+    /// Lets everything go.
+    fn end(&mut self, peer: &mut Peer, now: Time) {
+        if let Some(work) = &self.work {
+            work.assign(Vec::new());
+        }
+        self.slow.extend(self.programs.keys());
+        self.settle(peer, now);
     }
 
     /// Gives the disk what was written.

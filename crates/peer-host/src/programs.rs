@@ -3,15 +3,17 @@
 //! What is offered or wanted lives as long as its request. The answer is a line of JSON for each topic that begins or ends, and an empty one now
 //! and then, by which a program that has gone is noticed.
 
+mod functions;
 mod keeping;
 
 use crate::report::PeerReport;
+use crate::work::Work;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put as put_of};
 use contract::Span;
 use engine::{PutError, TEXT_BYTES_MAX};
 use futures_util::Stream;
@@ -80,6 +82,10 @@ pub(crate) enum Asked {
     Fetch { key: String, answer: oneshot::Sender<Result<Answer, NotPut>> },
     /// What is kept that is so?
     Look { query: Query, answer: oneshot::Sender<Result<Answer, NotPut>> },
+    /// A function is to be kept, or removed where it has no text.
+    KeepFunction { name: String, text: Option<Arc<[u8]>>, answer: oneshot::Sender<Result<Answer, NotPut>> },
+    /// Which functions are there?
+    LookForFunctions { limit: usize, answer: oneshot::Sender<Result<Answer, NotPut>> },
     /// How is it?
     Report { answer: oneshot::Sender<PeerReport> },
 }
@@ -96,12 +102,14 @@ struct Peer {
     places: Arc<Semaphore>,
     /// For what is kept.
     keeping: Arc<Semaphore>,
+    /// Who runs functions.
+    work: Option<Arc<dyn Work>>,
 }
 
 /// Answers programs, as long as the runtime lives.
-pub(crate) async fn attend(door: TcpListener, asks: mpsc::Sender<Asked>) {
+pub(crate) async fn attend(door: TcpListener, asks: mpsc::Sender<Asked>, work: Option<Arc<dyn Work>>) {
     let keeping = Arc::new(Semaphore::new(keeping::KEEPING_MAX));
-    let peer = Peer { asks, places: Arc::new(Semaphore::new(PUT_MAX)), keeping };
+    let peer = Peer { asks, places: Arc::new(Semaphore::new(PUT_MAX)), keeping, work };
     let router = Router::new()
         .route("/api/v1/offer", post(offer))
         .route("/api/v1/want", post(want))
@@ -109,6 +117,10 @@ pub(crate) async fn attend(door: TcpListener, asks: mpsc::Sender<Asked>) {
         .route("/api/v1/peer", get(report))
         .route("/api/v1/store/{*key}", get(keeping::fetch).put(keeping::keep).delete(keeping::remove))
         .route("/api/v1/query", post(keeping::look))
+        .route("/api/v1/functions", get(functions::list))
+        .route("/api/v1/functions/{name}", put_of(functions::add).delete(functions::remove))
+        .route("/api/v1/functions/{name}/trace", get(functions::trace))
+        .route("/api/v1/running", get(functions::running))
         .fallback(unknown)
         .with_state(peer);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -238,7 +250,7 @@ async fn report(State(peer): State<Peer>) -> Response {
 async fn unknown() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
-        "there is /api/v1/peer, POST of a profile to /api/v1/offer, of an interest to /api/v1/want and /api/v1/query, of a refusal to /api/v1/refuse, and PUT, GET and DELETE of /api/v1/store/PROFILE",
+        "there is /api/v1/peer, POST of a profile to /api/v1/offer, of an interest to /api/v1/want and /api/v1/query, of a refusal to /api/v1/refuse, PUT, GET and DELETE of /api/v1/store/PROFILE, /api/v1/functions, PUT and DELETE of /api/v1/functions/NAME, /api/v1/functions/NAME/trace, and /api/v1/running",
     )
 }
 

@@ -80,6 +80,7 @@ impl Running {
             tls,
             store: None,
             keeps: Limits { items: 1_000, bytes: 1 << 20 },
+            work: None,
             space,
             overlay,
         };

@@ -56,6 +56,13 @@ impl fmt::Display for ItemId {
     }
 }
 
+/// A place on the ring for a name, by its hash.
+pub fn place_by_hash(name: &str) -> RingId {
+    let mut place = [0; 20];
+    blake3::Hasher::new().update(name.as_bytes()).finalize_xof().fill(&mut place);
+    RingId::from_bytes(place)
+}
+
 /// It is written otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("72 hexadecimal digits stand for a thing that is kept")]

@@ -357,7 +357,7 @@ impl Store {
     }
 
     /// Something as it is kept, or as it was deleted; `None`: nothing is known of it.
-    pub(crate) fn item(&self, now: Time, id: ItemId, out: &impl Effects) -> Option<Item> {
+    pub fn item(&self, now: Time, id: ItemId, out: &impl Effects) -> Option<Item> {
         let entry = self.index.get(&id).filter(|entry| entry.until > now)?;
         let value = if entry.is_gone { None } else { Some(out.value(id)?) };
         Some(Item {

@@ -2,6 +2,7 @@
 
 mod kept;
 mod posts;
+mod rules;
 
 use crate::arguments::Format;
 use crate::arguments::peer::PeerCommand;
@@ -11,6 +12,7 @@ pub use kept::store;
 use node::signals;
 use peer_host::{PeerReport, RegionReport};
 pub use posts::{announce, find, interest};
+pub use rules::rule;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -18,7 +20,7 @@ pub fn run(config: &Config, command: &PeerCommand, format: Format) -> Outcome {
     match command {
         PeerCommand::Run { name, insecure } => {
             let heard = signals::begin()?;
-            node::peer::run(peers(config)?, &config.tls, name, *insecure, heard)?;
+            node::peer::run((peers(config)?, config), name, *insecure, heard)?;
             Ok(yes(true))
         }
         PeerCommand::Status { peer } => status(config, peer.as_deref(), format),

@@ -3,6 +3,7 @@
 //! A key is a profile, in its one way of writing; what is kept is where the profile says, or where the peer is that was asked. It is at its place in the
 //! region there, and peers of other regions ask its master.
 
+use super::duties::OWN;
 use super::maps::{Region, Whole};
 use super::{Peer, PeerEffects, PeerWord, PutError, checked};
 use contract::{Location, RingId, Span, Time};
@@ -58,6 +59,47 @@ pub(super) struct Places<'a> {
     copies: usize,
 }
 
+impl Places<'_> {
+    /// Whether this peer is the first that has this place.
+    pub(super) fn is_own(&self, place: RingId) -> bool {
+        self.owners(place).first() == Some(&self.rings.own().id.ring)
+    }
+}
+
+/// What is kept here that peers have for themselves.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Own {
+    ids: BTreeSet<ItemId>,
+    has_changed: bool,
+}
+
+impl Own {
+    pub(super) fn ids(&self) -> impl Iterator<Item = ItemId> {
+        self.ids.iter().copied()
+    }
+
+    /// Whether it, or who has which place, may be otherwise than when this was last asked.
+    pub(super) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
+    /// Who has which place may be otherwise from now on.
+    pub(super) fn change(&mut self) {
+        self.has_changed = true;
+    }
+
+    fn write(&mut self, id: ItemId, key: &str) {
+        if key.starts_with(OWN) {
+            self.ids.insert(id);
+            self.has_changed = true;
+        }
+    }
+
+    fn erase(&mut self, id: ItemId) {
+        self.has_changed |= self.ids.remove(&id);
+    }
+}
+
 impl Ring for Places<'_> {
     fn owners(&self, place: RingId) -> Vec<RingId> {
         let table = self.rings.table();
@@ -85,6 +127,7 @@ impl Ring for Places<'_> {
 /// What the store wants done: words are said when it is done.
 pub(super) struct Through<'a, E> {
     out: &'a mut E,
+    own: &'a mut Own,
     says: Vec<(RingId, StoreWord)>,
     new: Vec<Item>,
 }
@@ -95,10 +138,12 @@ impl<E: PeerEffects> Effects for Through<'_, E> {
     }
 
     fn write(&mut self, id: ItemId, item: &Item, until: Time) {
+        self.own.write(id, &item.key);
         self.out.write(id, item, until);
     }
 
     fn erase(&mut self, id: ItemId) {
+        self.own.erase(id);
         self.out.erase(id);
     }
 
@@ -118,6 +163,7 @@ impl<E: PeerEffects> Effects for Through<'_, E> {
 impl Peer {
     /// Something is on disk from an earlier life.
     pub fn restore(&mut self, now: Time, kept: Kept) {
+        self.duties.kept.write(kept.id(), &kept.key);
         self.store.restore(now, kept);
     }
 
@@ -162,12 +208,16 @@ impl Peer {
             size: value.as_ref().map(|value| value.len() as u64),
             value,
         };
+        self.keep_item(now, request, item, out);
+        Ok(())
+    }
+
+    pub(super) fn keep_item(&mut self, now: Time, request: u64, item: Item, out: &mut impl PeerEffects) {
         if self.is_nowhere(request, out) {
-            return Ok(());
+            return;
         }
         self.with_store(out, |store, places, through| store.put_for(now, request, item, places, through));
         self.settle(now, out);
-        Ok(())
     }
 
     /// Asks for something.
@@ -218,7 +268,7 @@ impl Peer {
     }
 
     /// Whether it is in no region yet: then nobody has any place, and it says so.
-    fn is_nowhere(&self, request: u64, out: &mut impl PeerEffects) -> bool {
+    pub(super) fn is_nowhere(&self, request: u64, out: &mut impl PeerEffects) -> bool {
         let is_nowhere = !self.rings.table().has(self.rings.own().id);
         if is_nowhere {
             out.answer(request, Answer::Refused(Refusal::NoRegion));
@@ -252,14 +302,24 @@ impl Peer {
     /// What is kept here and is as said.
     fn look_here(&mut self, now: Time, to: RingId, request: u64, query: &Query, out: &mut impl PeerEffects) {
         let found = match Interest::read(&self.space, &query.interest) {
+            _ if query.interest.starts_with(OWN) => {
+                let through = Through { out, own: &mut self.duties.kept, says: Vec::new(), new: Vec::new() };
+                let query = Query { limit: query.limit.min(LOOK_MAX), ..query.clone() };
+                let all = [(RingId::MIN, RingId::MAX)];
+                let matches = |item: &Item| item.key.starts_with(&*query.interest);
+                self.store.look(now, &query, &all, matches, &through)
+            }
             Ok(interest) => {
                 let pieces: Vec<(RingId, RingId)> =
                     interest.pieces(&self.space).iter().map(|piece| (piece.first, piece.last)).collect();
                 let matches = |item: &Item| {
+                    if item.key.starts_with(OWN) {
+                        return false;
+                    }
                     let profile = Profile::read(&self.space, &item.key);
                     profile.is_ok_and(|profile| interest.matches(&profile.located(Some(item.location))))
                 };
-                let through = Through { out, says: Vec::new(), new: Vec::new() };
+                let through = Through { out, own: &mut self.duties.kept, says: Vec::new(), new: Vec::new() };
                 let limit = query.limit.min(LOOK_MAX);
                 self.store.look(now, &Query { limit, ..query.clone() }, &pieces, matches, &through)
             }
@@ -298,7 +358,8 @@ impl Peer {
         act: impl FnOnce(&mut store::Store, &Places<'_>, &mut Through<'_, E>),
     ) {
         let places = Places { rings: &self.rings, extent: self.extent, copies: self.copies };
-        let mut through = Through { out, says: Vec::new(), new: Vec::new() };
+        let own = &mut self.duties.kept;
+        let mut through = Through { out, own, says: Vec::new(), new: Vec::new() };
         act(&mut self.store, &places, &mut through);
         let Through { says, new, .. } = through;
         for (to, word) in says {
@@ -311,6 +372,9 @@ impl Peer {
 
     /// Tells those who want such things of something new that is kept here.
     fn tell_of(&mut self, item: &Item, out: &mut impl PeerEffects) {
+        if item.key.starts_with(OWN) {
+            return;
+        }
         let Ok(profile) = Profile::read(&self.space, &item.key) else { return };
         let wants: Vec<Party> = self.point.who_wants(&profile.located(Some(item.location))).collect();
         let value = item.value.clone().unwrap_or_default();

@@ -163,7 +163,7 @@ fn shown(item: &Item) -> KeptReport {
 }
 
 /// Asks the peer.
-async fn ask(
+pub(super) async fn ask(
     peer: &Peer,
     head: &HeaderMap,
     asked: impl FnOnce(oneshot::Sender<Result<Answer, NotPut>>) -> Asked,
@@ -181,7 +181,7 @@ async fn ask(
 }
 
 /// What is no answer to what was asked.
-fn failure(answer: Result<Answer, Response>) -> Response {
+pub(super) fn failure(answer: Result<Answer, Response>) -> Response {
     match answer {
         Err(response) => response,
         Ok(Answer::Refused(refusal)) => {
@@ -199,7 +199,7 @@ fn failure(answer: Result<Answer, Response>) -> Response {
     }
 }
 
-fn json(body: &impl Serialize) -> Response {
+pub(super) fn json(body: &impl Serialize) -> Response {
     let body = serde_json::to_string(body).unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], body + "\n").into_response()
 }

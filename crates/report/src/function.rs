@@ -1,0 +1,86 @@
+//! What peers say of functions: JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// A function that is kept in a region.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FunctionReport {
+    /// Its name.
+    pub name: String,
+    /// When it was added, in nanoseconds since the Unix epoch; another one of its name has another.
+    pub version: u64,
+    /// What it is, as it was written.
+    pub text: String,
+}
+
+/// A function that a peer runs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RunningReport {
+    /// Its name.
+    pub name: String,
+    /// Which of several of that name.
+    pub version: u64,
+    /// Why it does not run, if it does not; it is tried again.
+    pub trouble: Option<String>,
+    /// When it began here, in nanoseconds since the Unix epoch.
+    pub since: u64,
+    /// Messages that it has looked at here.
+    pub messages: u64,
+    /// Those of them that were not what they should be.
+    pub unread: u64,
+    /// Messages that came faster than it took them, and are lost to it.
+    pub dropped: u64,
+    /// Its rules, in the order of its text.
+    pub rules: Vec<RuleReport>,
+}
+
+/// A rule of such a function.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RuleReport {
+    /// Its name.
+    pub name: String,
+    /// Its condition, as it was written.
+    pub condition: String,
+    /// Where several could fire, the one with the least number does.
+    pub priority: i64,
+    /// How often it has fired.
+    pub fired: u64,
+    /// How often it was held back, since it had fired too short a time ago.
+    pub held_back: u64,
+    /// How often its condition could be neither true nor false.
+    pub unclear: u64,
+    /// How often what it should have done could not be done, and why the last time.
+    pub failed: u64,
+    /// The same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// A message that a function has looked at, and what has become of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TracedReport {
+    /// When, in nanoseconds since the Unix epoch.
+    pub at: u64,
+    /// The topic of the message.
+    pub topic: String,
+    /// The message, cut off where it is long.
+    pub message: String,
+    /// `fired`, `held back`, `none` or `unread`.
+    pub verdict: String,
+    /// The rule that fired or was held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What each rule made of it, in the order in which they were asked, or why it could not be read.
+    pub rules: Vec<TracedRule>,
+}
+
+/// What a rule made of a message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TracedRule {
+    /// Its name.
+    pub name: String,
+    /// Whether its condition holds; `None`: that cannot be said.
+    pub holds: Option<bool>,
+    /// Each part of it, with the values of the message.
+    pub parts: Vec<String>,
+}
