@@ -1,6 +1,7 @@
 //! What may be typed. Flags that mosquitto's users know mean the same here.
 
 pub mod dds;
+pub mod function;
 pub mod kv;
 pub mod operator;
 pub mod peer;
@@ -320,6 +321,12 @@ pub enum Command {
     Store {
         #[command(subcommand)]
         command: peer::StoreCommand,
+    },
+    /// Functions that peers run: operators and rules over what is found by what it is.
+    #[command(after_help = function::EXAMPLES)]
+    Function {
+        #[command(subcommand)]
+        command: function::FunctionCommand,
     },
     /// Rules that peers run: what to do when a message says so.
     #[command(after_help = rule::EXAMPLES)]

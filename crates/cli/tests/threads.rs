@@ -197,6 +197,7 @@ fn threads_are_started_where_their_end_is_noticed() {
         "kv-shared",
         "kv-client",
         "peer-host",
+        "functions",
     ] {
         look_for_threads(&crates.join(part).join("src"), &mut found);
     }

@@ -125,6 +125,17 @@ impl Peers {
         self.ask("DELETE", &function_path(name), &[]).map(drop)
     }
 
+    /// Starts a function there that runs only when it is asked to, for so long; `None`: until it is stopped.
+    pub fn start_function(&self, name: &str, lasts: Option<Span>) -> Result<(), Error> {
+        let lasts = lasts.map(|lasts| format!("?lasts={}ns", lasts.as_nanos_u64())).unwrap_or_default();
+        self.ask("POST", &(function_path(name) + "/start" + &lasts), &[]).map(drop)
+    }
+
+    /// Stops it.
+    pub fn stop_function(&self, name: &str) -> Result<(), Error> {
+        self.ask("DELETE", &(function_path(name) + "/start"), &[]).map(drop)
+    }
+
     /// The answer of the first peer that gives one.
     fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, Error> {
         let mut troubles = Vec::new();

@@ -12,7 +12,7 @@ mod subscription;
 
 pub use client::{Builder, Client, places};
 pub use contract::{Contract, Epoch, LinkClass, Loss, Needs, Remedies, Span, Time};
-pub use endpoint::{Delivery, Reigning};
+pub use endpoint::{Delivery, PublishError, Reigning};
 pub use error::Error;
 pub use host::tls::{ClientCertificates, TlsSettings, TlsVersion};
 pub use kept::{Kept, KeptPage, KeptQuery, Put};

@@ -86,9 +86,10 @@ pub struct Announcement {
     posting: Posting,
 }
 
-type Publishers = Arc<Mutex<BTreeMap<String, Publisher>>>;
+/// By topic; and whether nobody wants it any more, so that it ends soon.
+type Publishers = Arc<Mutex<BTreeMap<String, (Publisher, bool)>>>;
 
-fn lock(publishers: &Publishers) -> MutexGuard<'_, BTreeMap<String, Publisher>> {
+fn lock(publishers: &Publishers) -> MutexGuard<'_, BTreeMap<String, (Publisher, bool)>> {
     publishers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -99,7 +100,7 @@ impl Announcement {
         self.posting.check()?;
         let publishers = lock(&self.publishers);
         let until = Instant::now() + self.client.shared.patience;
-        for (place, publisher) in publishers.values().enumerate() {
+        for (place, (publisher, _)) in publishers.values().enumerate() {
             // When the first has it, the others are to have it as well.
             while let Err(error) = publisher.publish(payload) {
                 if place == 0 || !error.is_retryable() || Instant::now() > until {
@@ -111,9 +112,9 @@ impl Announcement {
         Ok(publishers.len())
     }
 
-    /// Whether somebody wants it, and brokers take it.
+    /// Whether somebody wants it now, and brokers take it. For two seconds after nobody does, what is published goes out nevertheless.
     pub fn is_wanted(&self) -> bool {
-        !lock(&self.publishers).is_empty()
+        lock(&self.publishers).values().any(|(_, lingers)| !lingers)
     }
 }
 
@@ -161,6 +162,10 @@ trait End: Send + 'static {
     fn open(&mut self, topic: &str, contract: Option<Contract>, needs: Needs) -> Result<(), Error>;
     /// It is over.
     fn close(&mut self, topic: &str);
+    /// It is over soon, or it is not any more.
+    fn lingers(&mut self, topic: &str, does: bool) {
+        let _ = (topic, does);
+    }
 }
 
 /// Opens topics as they start. While there is no primary they wait.
@@ -195,6 +200,10 @@ impl<E: End, F: FnMut(&Met) + Send + 'static> Hears for Following<E, F> {
 
     fn take_refused(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.refused)
+    }
+
+    fn lingers(&mut self, topic: &str, does: bool) {
+        self.end.lingers(topic, does);
     }
 
     fn tick(&mut self) {
@@ -246,12 +255,18 @@ impl End for Publishing {
             None => self.client.publisher_as_configured(topic),
         };
         let publisher = publisher?;
-        lock(&self.publishers).insert(topic.to_owned(), publisher);
+        lock(&self.publishers).insert(topic.to_owned(), (publisher, false));
         Ok(())
     }
 
     fn close(&mut self, topic: &str) {
         lock(&self.publishers).remove(topic);
+    }
+
+    fn lingers(&mut self, topic: &str, does: bool) {
+        if let Some((_, lingers)) = lock(&self.publishers).get_mut(topic) {
+            *lingers = does;
+        }
     }
 }
 

@@ -100,6 +100,10 @@ pub(crate) trait Hears: Send + 'static {
     fn hear(&mut self, met: &Met);
     /// Some time has passed.
     fn tick(&mut self) {}
+    /// A topic has stopped and goes on for a while, or it has started again meanwhile.
+    fn lingers(&mut self, topic: &str, does: bool) {
+        let _ = (topic, does);
+    }
     /// What brokers have refused since this was last asked, and why: the other end is told.
     fn take_refused(&mut self) -> Vec<(String, String)> {
         Vec::new()
@@ -314,6 +318,8 @@ struct Held {
     until: Option<Instant>,
     /// Those that have stopped, and until when they may start again without a word.
     ending: BTreeMap<String, Instant>,
+    /// What is new of these: whether it ends.
+    lingers: Vec<(String, bool)>,
 }
 
 impl Held {
@@ -323,7 +329,11 @@ impl Held {
             MeetingEvent::Start { topic, other, contract, needs } => {
                 let count = self.topics.entry(topic.clone()).or_default();
                 *count += 1;
-                let goes_on = self.before.remove(&topic) | self.ending.remove(&topic).is_some();
+                let ended = self.ending.remove(&topic).is_some();
+                if ended {
+                    self.lingers.push((topic.clone(), false));
+                }
+                let goes_on = self.before.remove(&topic) | ended;
                 if *count > 1 || goes_on {
                     return None;
                 }
@@ -338,6 +348,7 @@ impl Held {
                     return None;
                 }
                 self.topics.remove(&topic);
+                self.lingers.push((topic.clone(), true));
                 // Where it has only asked another peer, it is there again at once.
                 self.ending.insert(topic, Instant::now() + LINGERS);
                 None
@@ -459,6 +470,9 @@ impl<H: Hears> Follow<H> {
         if let Some(met) = self.held.take(event) {
             self.hears.hear(&met);
         }
+        for (topic, does) in std::mem::take(&mut self.held.lingers) {
+            self.hears.lingers(&topic, does);
+        }
         Ok(())
     }
 }
@@ -487,6 +501,7 @@ mod tests {
         assert_eq!(held.take(stop("t")), None);
         assert_eq!(held.take(stop("t")), None, "it may come back");
         assert_eq!(held.take(start("t")), None, "it did");
+        assert_eq!(held.lingers, [("t".to_owned(), true), ("t".to_owned(), false)]);
         held.take(stop("t"));
         assert!(held.over().is_empty());
         held.ending.insert("t".to_owned(), Instant::now());

@@ -280,6 +280,8 @@ pub enum Mutant {
     NeverCompare,
     /// What does not belong to a peer any more goes before others have it.
     LeaveUnseen,
+    /// Who runs a function ends it as soon as it falls to another peer.
+    EndAtOnce,
     /// Whoever has a copy of a function runs it.
     RunEveryCopy,
     /// A master does not say that it is one.

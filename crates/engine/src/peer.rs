@@ -109,7 +109,9 @@ pub enum PutError {
     #[error("it has {0} bytes, and may have {TEXT_BYTES_MAX}: say it more shortly")]
     TooLong(usize),
     /// No function may be called so.
-    #[error("a function is called by letters, digits, `-`, `_` and `.`, {FUNCTION_NAME_MAX} at most")]
+    #[error(
+        "a function is called by letters and digits, `-`, `_` and `.` behind the first, {FUNCTION_NAME_MAX} at most"
+    )]
     Name,
 }
 

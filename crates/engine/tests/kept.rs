@@ -13,6 +13,10 @@ use std::sync::Arc;
 use store::{Answer, Item, ItemId, Limits, Query, Version};
 
 const KEPT: Limits = Limits { items: 10_000, bytes: 1 << 20 };
+/// How often it is looked what runs.
+const STEP: Span = Span::millis(100);
+/// How long a function may run nowhere while regions are split and joined: until copies are compared again.
+const REARRANGES: Span = Span::secs(22);
 /// How long a disk takes.
 const SYNCS: Span = Span::millis(8);
 
@@ -93,6 +97,12 @@ impl Host {
         }
         if let Some(duties) = peer.take_duties(now, &mut Writing(out, disk)) {
             disk.runs = duties.iter().map(|duty| duty.name.to_string()).collect();
+            for name in disk.runs.clone() {
+                peer.handle_begun(now, &name, &mut Writing(out, disk));
+            }
+            if let Some(ticket) = peer.take_ticket() {
+                disk.tickets.push_back((now + SYNCS, ticket));
+            }
         }
         result
     }
@@ -174,9 +184,14 @@ struct Play {
 
 impl Play {
     fn new(seed: u64) -> Play {
-        let mut world: World<Host> = World::new(seed);
-        people(&mut world);
-        world.run_for(SETTLES);
+        let mut play = Play::empty(seed);
+        people(&mut play.world);
+        play.world.run_for(SETTLES);
+        play
+    }
+
+    fn empty(seed: u64) -> Play {
+        let world: World<Host> = World::new(seed);
         let (known, functions) = (BTreeMap::new(), BTreeMap::new());
         let (asked, asked_functions) = (Vec::new(), Vec::new());
         Play { world, known, asked, functions, asked_functions, numbers: 0, wrong: Vec::new() }
@@ -244,6 +259,23 @@ impl Play {
                     self.functions.entry(name).and_modify(|(_, _, known)| *known = Some(is_there));
                 }
                 Some(_) => {}
+            }
+        }
+    }
+
+    /// Time passes in which nobody dies: a function goes on while others come to whom it falls.
+    fn watch_functions(&mut self, span: Span, most: Span) {
+        let mut missed: BTreeMap<String, i64> = BTreeMap::new();
+        for _ in 0..span.0 / STEP.0 {
+            self.world.run_for(STEP);
+            self.hear_of_functions();
+            for (name, (_, _, known)) in &self.functions {
+                let runs = self.alive().into_iter().any(|of| self.disk(of).runs.contains(name));
+                let missed = missed.entry(name.clone()).or_default();
+                *missed = if runs || *known != Some(true) { 0 } else { *missed + 1 };
+                if *missed == most.0 / STEP.0 {
+                    self.wrong.push(("gaps", format!("{name} has run nowhere for {most}")));
+                }
             }
         }
     }
@@ -416,7 +448,7 @@ fn play(seed: u64) -> Wrong {
         play.hear_of_functions();
         // Contacts come back: without any, who comes anew finds nobody.
         (0..3.min(play.world.players.len())).for_each(|contact| play.world.start(contact));
-        play.world.run_for(SETTLES);
+        play.watch_functions(SETTLES, REARRANGES);
     }
     let mut wrong = check(&play.world);
     play.check_copies();
@@ -424,6 +456,35 @@ fn play(seed: u64) -> Wrong {
     play.check_values();
     wrong.append(&mut play.wrong);
     wrong
+}
+
+/// One world of one region, in which peers die and come back. Functions go on while others come to whom they fall.
+fn come_back(seed: u64) -> Wrong {
+    let mut play = Play::empty(seed);
+    for _ in 0..4 {
+        let of = play.world.add(at(10.0, 10.0));
+        play.world.start(of);
+    }
+    play.world.run_for(SETTLES);
+    for _ in 0..6 {
+        (0..3).for_each(|_| play.put_function());
+        play.world.run_for(Span::secs(1));
+        play.hear_of_functions();
+        let of = play.world.random.usize(..4);
+        play.world.kill(of, false);
+        play.asked_functions.retain(|(asked, ..)| *asked != of);
+        let wait = play.world.random.i64(10..10_000);
+        play.world.run_for(Span::secs(6) + Span::millis(wait));
+        play.world.start(of);
+        play.watch_functions(Span::secs(12), Span::secs(1));
+    }
+    play.check_functions();
+    play.wrong
+}
+
+#[test]
+fn a_function_goes_on_while_the_peer_comes_back_to_which_it_falls() {
+    assert_eq!(wrong_in(seeds(20), come_back), []);
 }
 
 #[test]
@@ -479,4 +540,8 @@ fn what_the_store_must_not_do_is_noticed() {
         Mutant::switch(None);
         assert!(noticed, "{mutant:?}");
     }
+    Mutant::switch(Some(Mutant::EndAtOnce));
+    let noticed = (0..20).any(|seed| come_back(seed).iter().any(|(name, _)| *name == "gaps"));
+    Mutant::switch(None);
+    assert!(noticed, "EndAtOnce");
 }

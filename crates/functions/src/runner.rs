@@ -3,7 +3,7 @@
 use crate::running::Running;
 use crate::spec::FunctionSpec;
 use host::Helpers;
-use peer_host::{Duty, Journal, Work};
+use peer_host::{Begun, Duty, Journal, Work};
 use rendezvous::Space;
 use report::{RunningReport, TracedReport};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use verge::Client;
 
 /// Functions that one peer runs at once.
-const FUNCTIONS_MAX: usize = 64;
+const FUNCTIONS_MAX: usize = 256;
 
 /// Makes a client of the brokers, which has this name. It does not wait for one of them.
 pub type Connect = dyn Fn(&str) -> Result<Client, String> + Send + Sync;
@@ -33,13 +33,20 @@ pub struct Hosting {
     pub journal: Arc<dyn Journal>,
 }
 
+/// By name; and whether it runs, or waits to be started.
+type Functions = BTreeMap<Arc<str>, (Arc<Running>, bool)>;
+
 /// Runs functions, each on a thread.
 pub struct Runner {
     hosting: Hosting,
     helpers: Helpers,
-    /// Those that run, by name.
-    running: Mutex<BTreeMap<Arc<str>, Arc<Running>>>,
+    /// Those that are to run here.
+    running: Mutex<Functions>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Who is told of what has begun.
+    begun_told: Mutex<Option<Begun>>,
+    /// Those that there is no room for, as the log has said.
+    beyond: Mutex<Vec<Arc<str>>>,
     begun: AtomicU64,
 }
 
@@ -55,6 +62,8 @@ impl Runner {
             helpers,
             running: Mutex::default(),
             threads: Mutex::default(),
+            begun_told: Mutex::default(),
+            beyond: Mutex::default(),
             begun: AtomicU64::new(0),
         }
     }
@@ -68,12 +77,17 @@ impl Runner {
         }
     }
 
-    fn begin(&self, duty: Duty) -> Arc<Running> {
-        let running = Arc::new(Running::new(duty, &self.hosting));
+    fn begin(&self, running: &Arc<Running>) {
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        let (hosting, runs) = (self.hosting.clone(), Arc::clone(&running));
+        let (hosting, runs) = (self.hosting.clone(), Arc::clone(running));
+        let told = lock(&self.begun_told).clone();
         let work = move || {
-            runs.run(&hosting, number);
+            let begun = |name: &Arc<str>| {
+                if let Some(told) = &told {
+                    told(Arc::clone(name));
+                }
+            };
+            runs.run(&hosting, number, &begun);
             Ok(())
         };
         match self.helpers.hire("function", work) {
@@ -84,7 +98,24 @@ impl Runner {
             }
             Err(error) => self.hosting.journal.warn(&format!("a function has no thread: {error}")),
         }
-        running
+    }
+}
+
+impl Runner {
+    /// There is no room for these; the log says so where that is new.
+    fn say_beyond(&self, beyond: &[Duty]) {
+        let names: Vec<Arc<str>> = beyond.iter().map(|duty| Arc::clone(&duty.name)).collect();
+        let mut said = lock(&self.beyond);
+        if *said != names && !names.is_empty() {
+            let first: Vec<&str> = names.iter().take(5).map(|name| &**name).collect();
+            self.hosting.journal.warn(&format!(
+                "this peer runs {FUNCTIONS_MAX} functions at once, and {} more not ({}{}); start more peers in its region",
+                names.len(),
+                first.join(", "),
+                if names.len() > first.len() { ", ..." } else { "" }
+            ));
+        }
+        *said = names;
     }
 }
 
@@ -94,36 +125,50 @@ impl Work for Runner {
     }
 
     fn assign(&self, mut duties: Vec<Duty>) {
-        if duties.len() > FUNCTIONS_MAX {
-            let beyond = duties.split_off(FUNCTIONS_MAX);
-            let names: Vec<&str> = beyond.iter().map(|duty| &*duty.name).collect();
-            let why = format!(
-                "this peer runs {FUNCTIONS_MAX} functions at once, and these not: {}; start more peers in its region",
-                names.join(", ")
-            );
-            self.hosting.journal.warn(&why);
-        }
         let mut running = lock(&self.running);
-        running.retain(|_, running| {
-            let stays = duties.contains(&running.duty);
-            if !stays {
-                running.end();
-                self.hosting.journal.note(&format!("function {} ends here", running.duty.name));
+        // What runs goes before what is new.
+        duties.sort_by_key(|duty| !running.contains_key(&duty.name));
+        self.say_beyond(&duties.split_off(duties.len().min(FUNCTIONS_MAX)));
+        let is_same =
+            |known: &Running, duty: &Duty| known.duty.name == duty.name && known.duty.version == duty.version;
+        running.retain(|_, (known, runs)| {
+            let duty = duties.iter().find(|duty| is_same(known, duty));
+            // One that has been stopped begins anew with the next start.
+            let stays = duty.is_some_and(|duty| !*runs || known.is_due(duty.is_started));
+            if !stays && *runs {
+                known.end();
+                self.hosting.journal.note(&format!("function {} ends here", known.duty.name));
             }
             stays
         });
+        let mut waiting = Vec::new();
         for duty in duties {
-            let name = Arc::clone(&duty.name);
-            running.entry(name).or_insert_with(|| self.begin(duty));
+            let (name, is_started) = (Arc::clone(&duty.name), duty.is_started);
+            let (known, runs) =
+                running.entry(name).or_insert_with(|| (Arc::new(Running::new(duty, &self.hosting)), false));
+            if !*runs && known.is_due(is_started) {
+                self.begin(known);
+                *runs = true;
+            } else if !*runs {
+                waiting.push(Arc::clone(&known.duty.name));
+            }
+        }
+        // Those that wait to be started are here as well as those that run.
+        if let Some(told) = &*lock(&self.begun_told) {
+            waiting.into_iter().for_each(|name| told(name));
         }
     }
 
+    fn tell(&self, begun: Begun) {
+        *lock(&self.begun_told) = Some(begun);
+    }
+
     fn running(&self) -> Vec<RunningReport> {
-        lock(&self.running).values().map(|running| running.report()).collect()
+        lock(&self.running).values().map(|(running, _)| running.report()).collect()
     }
 
     fn trace(&self, name: &str) -> Option<Vec<TracedReport>> {
-        let running = lock(&self.running).get(name).cloned()?;
+        let (running, _) = lock(&self.running).get(name).cloned()?;
         Some(running.trace())
     }
 }

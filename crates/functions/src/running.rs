@@ -1,16 +1,18 @@
-//! A function that runs: it looks at messages, and does what its rules say.
+//! A function that runs: messages come to it as long as it does, and what has become of them is remembered.
 
-use crate::outlets::{Alarms, Outlet, shown};
+use crate::doing::{Doing, Judging, Making};
+use crate::outlets::shown;
 use crate::runner::Hosting;
-use crate::spec::FunctionSpec;
+use crate::spec::{Does, FunctionSpec};
 use contract::Time;
 use peer_host::Duty;
+use processing::Answer;
 use processing::rules::{RuleSet, Tuple, Verdict};
 use report::{RuleReport, RunningReport, TracedReport, TracedRule};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use verge::{Found, Message, Peers};
 
 /// How long it is waited before it is looked whether to end.
@@ -32,14 +34,21 @@ pub(crate) struct Running {
 
 struct State {
     since: u64,
+    /// Whether it waits until somebody starts it.
+    waits: bool,
     trouble: Option<String>,
     messages: u64,
     unread: u64,
     dropped: u64,
+    results: u64,
+    failed: u64,
+    why: Option<String>,
     /// `None`: its text cannot be read.
-    rules: Option<(FunctionSpec, RuleSet, Tuple)>,
+    spec: Option<FunctionSpec>,
+    /// Its rules, if it has some.
+    rules: Option<(RuleSet, Tuple)>,
     /// By rule, how often what it should have done could not be done, and why the last time.
-    failed: Vec<(u64, Option<String>)>,
+    rules_failed: Vec<(u64, Option<String>)>,
     traced: VecDeque<Traced>,
 }
 
@@ -48,7 +57,14 @@ struct Traced {
     topic: Arc<str>,
     message: Vec<u8>,
     is_whole: bool,
-    verdict: Result<Verdict, String>,
+    seen: Result<Seen, String>,
+}
+
+/// What has become of a message.
+#[derive(Clone, Copy)]
+enum Seen {
+    Judged(Verdict),
+    Answered(Answer),
 }
 
 /// Nanoseconds since the Unix epoch.
@@ -58,31 +74,43 @@ fn now() -> u64 {
 }
 
 impl Running {
-    /// One that is about to begin.
+    /// One that does not run yet.
     pub(crate) fn new(duty: Duty, hosting: &Hosting) -> Running {
         let text = std::str::from_utf8(&duty.text).map_err(|error| error.to_string());
         let read = text.and_then(|text| {
             let spec = FunctionSpec::read(text, &hosting.space).map_err(|error| error.to_string())?;
-            let rules = spec.set().map_err(|error| error.to_string())?;
-            let tuple = rules.tuple();
-            Ok((spec, rules, tuple))
+            let rules = match spec.does {
+                Does::Rules(_) => Some(spec.set().map_err(|error| error.to_string())?),
+                Does::Operator(_) => None,
+            };
+            Ok((spec, rules))
         });
-        let (rules, trouble) = match read {
-            Ok(rules) => (Some(rules), Some("it is about to begin".to_owned())),
-            Err(why) => (None, Some(why)),
+        let (spec, rules, trouble) = match read {
+            Ok((spec, rules)) => (Some(spec), rules, None),
+            Err(why) => (None, None, Some(why)),
         };
-        let count = rules.as_ref().map_or(0, |(spec, ..)| spec.rules.len());
+        let count = spec.as_ref().map_or(0, |spec| spec.rules().len());
         let state = State {
             since: now(),
+            waits: spec.as_ref().is_some_and(|spec| spec.is_asked),
             trouble,
             messages: 0,
             unread: 0,
             dropped: 0,
-            rules,
-            failed: vec![(0, None); count],
+            results: 0,
+            failed: 0,
+            why: None,
+            spec,
+            rules: rules.map(|rules| (rules.clone(), rules.tuple())),
+            rules_failed: vec![(0, None); count],
             traced: VecDeque::new(),
         };
         Running { duty, ended: AtomicBool::new(false), state: Mutex::new(state) }
+    }
+
+    /// Whether it is to run: always, unless it waits for somebody to start it.
+    pub(crate) fn is_due(&self, is_started: bool) -> bool {
+        is_started || !self.state().spec.as_ref().is_some_and(|spec| spec.is_asked)
     }
 
     /// It ends soon.
@@ -99,39 +127,54 @@ impl Running {
     }
 
     /// Runs it until it is to end; what keeps it from running is tried again.
-    pub(crate) fn run(&self, hosting: &Hosting, number: u64) {
-        let Some(spec) = self.state().rules.as_ref().map(|(spec, ..)| spec.clone()) else {
+    pub(crate) fn run(&self, hosting: &Hosting, number: u64, begun: &dyn Fn(&Arc<str>)) {
+        let Some(spec) = self.state().spec.clone() else {
             let why = self.state().trouble.clone().unwrap_or_default();
             return hosting.journal.warn(&format!("the function {} cannot be read: {why}", self.duty.name));
         };
+        {
+            let mut state = self.state();
+            (state.waits, state.trouble) = (false, Some("it is about to begin".to_owned()));
+        }
         let mut said = None;
         while !self.has_ended() {
-            let Err(why) = self.serve(&spec, hosting, number) else { return };
+            let Err(why) = self.serve(&spec, hosting, number, begun) else { return };
             self.state().trouble = Some(why.clone());
             if said.as_ref() != Some(&why) {
-                hosting
-                    .journal
-                    .warn(&format!("the function {} does not run: {why}; it is tried again", self.duty.name));
+                let name = &self.duty.name;
+                hosting.journal.warn(&format!("the function {name} does not run: {why}; it is tried again"));
                 said = Some(why);
             }
-            let rested = std::time::Instant::now() + RESTS;
-            while !self.has_ended() && std::time::Instant::now() < rested {
+            let rested = Instant::now() + RESTS;
+            while !self.has_ended() && Instant::now() < rested {
                 std::thread::sleep(LOOKS_EVERY);
             }
         }
     }
 
-    fn serve(&self, spec: &FunctionSpec, hosting: &Hosting, number: u64) -> Result<(), String> {
+    fn serve(
+        &self,
+        spec: &FunctionSpec,
+        hosting: &Hosting,
+        number: u64,
+        begun: &dyn Fn(&Arc<str>),
+    ) -> Result<(), String> {
         let words = |error: verge::Error| error.to_string();
         let name = &self.duty.name;
         let place = hosting.http.as_ref().ok_or("this peer has no `http`, where functions ask it")?;
         let peers = Peers::at(place).map_err(words)?;
         let client = (hosting.connect)(&format!("{}.{name}.{number}", hosting.peer))?;
         client.wait_for_primary().map_err(words)?;
-        let outlets: Vec<Outlet> = { spec.rules.iter() }
-            .map(|rule| Outlet::open(name, rule, (&client, &peers, hosting)).map_err(words))
-            .collect::<Result<_, _>>()?;
-        let (journal, whose) = (hosting.journal.clone(), Arc::clone(name));
+        let around = (&client, &peers, hosting);
+        let mut does: Box<dyn Doing> = match &spec.does {
+            Does::Rules(rules) => Box::new(Judging::begin(self, rules, around).map_err(words)?),
+            Does::Operator(operator) => {
+                let made = spec.operator().map_err(|error| error.to_string())?;
+                let made = made.ok_or("it has no operator")?;
+                Box::new(Making::begin(self, &operator.outlet, made, around).map_err(words)?)
+            }
+        };
+        let (journal, whose) = (Arc::clone(&hosting.journal), Arc::clone(name));
         let found = client.interest_with(&peers, &spec.on, move |met| {
             if let verge::Met::Unfit { other, why } = met {
                 journal.warn(&format!("function {whose}: `{other}` does not fit: {why}"));
@@ -143,60 +186,59 @@ impl Running {
         let found: Found = found.map_err(words)?;
         self.state().trouble = None;
         hosting.journal.note(&format!("function {name} runs"));
-        let mut alarms = Alarms::new();
+        begun(name);
         while !self.has_ended() {
             let Some(message) = found.next_within(LOOKS_EVERY) else {
                 client.check().map_err(words)?;
                 found.check().map_err(words)?;
-                self.state().dropped = found.dropped();
+                let mut state = self.state();
+                state.dropped = found.dropped();
+                // Nothing comes meanwhile, and it goes on by itself.
+                state.trouble = client.without_primary().map_err(words)?;
                 continue;
             };
-            let Some(index) = self.look(&message) else { continue };
-            if let Some((rule, outlet)) = spec.rules.get(index).zip(outlets.get(index)) {
-                let said = rule.say.as_ref().map_or(&*message.payload, |text| text.as_bytes());
-                let published = outlet.publish(said).map_err(words);
-                let whose = format!("function {name}, rule {}, {}", rule.when.name, message.topic);
-                let alarmed = if rule.alarm { alarms.say(&*hosting.journal, &whose, said) } else { Ok(()) };
-                if let Err(why) = published.and(alarmed) {
-                    self.fail(index, why);
-                }
-            }
+            self.state().trouble = None;
+            does.take(&message)?;
         }
         // What was published last is still on its way.
         _ = client.settle();
         Ok(())
     }
 
-    /// Looks at a message. Returns the rule that fires.
-    fn look(&self, message: &Message) -> Option<usize> {
+    /// Judges a message. Returns the rule that fires.
+    pub(crate) fn judge(&self, message: &Message) -> Option<usize> {
         let at = now();
         let mut state = self.state();
         let state = &mut *state;
-        let (spec, rules, tuple) = state.rules.as_mut()?;
-        state.messages += 1;
-        let verdict = match tuple.read(&spec.payload, &message.payload) {
+        let ((rules, tuple), spec) = (state.rules.as_mut()?, state.spec.as_ref()?);
+        let seen = match tuple.read(&spec.payload, &message.payload) {
             Ok(()) => Ok(rules.judge(Time(at), tuple)),
-            Err(fault) => {
-                state.unread += 1;
-                Err(fault.to_string())
-            }
+            Err(fault) => Err(fault.to_string()),
         };
-        let fires = match verdict {
+        let fires = match seen {
             Ok(Verdict::Fires(index)) => Some(index),
             _ => None,
         };
-        let is_whole = message.payload.len() <= TRACED_BYTES_MAX;
-        let kept = if is_whole { &*message.payload } else { &message.payload[..SHOWN_MAX * 4] };
-        if state.traced.len() >= TRACED_MAX {
-            state.traced.pop_front();
-        }
-        let topic = Arc::clone(&message.topic);
-        state.traced.push_back(Traced { at, topic, message: kept.to_vec(), is_whole, verdict });
+        state.see(at, message, seen.map(Seen::Judged));
         fires
     }
 
-    fn fail(&self, index: usize, why: String) {
-        if let Some((count, last)) = self.state().failed.get_mut(index) {
+    /// An operator has run for a message.
+    pub(crate) fn see(&self, message: &Message, seen: Result<Answer, String>) {
+        self.state().see(now(), message, seen.map(Seen::Answered));
+    }
+
+    /// Something was said.
+    pub(crate) fn count(&self) {
+        self.state().results += 1;
+    }
+
+    /// What should have been done could not be.
+    pub(crate) fn fail(&self, rule: Option<usize>, why: String) {
+        let mut state = self.state();
+        state.failed += 1;
+        state.why = Some(why.clone());
+        if let Some((count, last)) = rule.and_then(|rule| state.rules_failed.get_mut(rule)) {
             *count += 1;
             *last = Some(why);
         }
@@ -204,9 +246,9 @@ impl Running {
 
     pub(crate) fn report(&self) -> RunningReport {
         let state = self.state();
-        let rules = state.rules.as_ref().map(|(spec, rules, _)| {
+        let rules = state.rules.as_ref().zip(state.spec.as_ref()).map(|((rules, _), spec)| {
             let counts = rules.counts();
-            let rules = spec.rules.iter().zip(&counts).zip(&state.failed);
+            let rules = spec.rules().iter().zip(&counts).zip(&state.rules_failed);
             rules
                 .map(|((rule, counts), (failed, why))| RuleReport {
                     name: rule.when.name.clone(),
@@ -223,56 +265,80 @@ impl Running {
         RunningReport {
             name: self.duty.name.to_string(),
             version: self.duty.version,
+            kind: state.spec.as_ref().map_or("unread", |spec| spec.kind()).to_owned(),
+            waits: state.waits,
             trouble: state.trouble.clone(),
             since: state.since,
             messages: state.messages,
             unread: state.unread,
             dropped: state.dropped,
+            results: state.results,
+            failed: state.failed,
+            why: state.why.clone(),
             rules: rules.unwrap_or_default(),
         }
     }
 
-    /// The last messages, and what its rules made of them.
+    /// The last messages, and what it made of them.
     pub(crate) fn trace(&self) -> Vec<TracedReport> {
         let state = self.state();
-        let Some((spec, rules, _)) = &state.rules else { return Vec::new() };
-        let mut tuple = rules.tuple();
+        let Some(spec) = &state.spec else { return Vec::new() };
+        let mut rules = state.rules.as_ref().map(|(rules, _)| (rules, rules.tuple()));
+        state.traced.iter().map(|traced| traced.report(spec, rules.as_mut())).collect()
+    }
+}
+
+impl State {
+    fn see(&mut self, at: u64, message: &Message, seen: Result<Seen, String>) {
+        self.messages += 1;
+        self.unread += u64::from(seen.is_err());
+        if self.traced.len() >= TRACED_MAX {
+            self.traced.pop_front();
+        }
+        let is_whole = message.payload.len() <= TRACED_BYTES_MAX;
+        let kept = if is_whole { &*message.payload } else { &message.payload[..SHOWN_MAX * 4] };
+        let topic = Arc::clone(&message.topic);
+        self.traced.push_back(Traced { at, topic, message: kept.to_vec(), is_whole, seen });
+    }
+}
+
+impl Traced {
+    fn report(&self, spec: &FunctionSpec, rules: Option<&mut (&RuleSet, Tuple)>) -> TracedReport {
         let name =
-            |index: usize| spec.rules.get(index).map(|rule| rule.when.name.clone()).unwrap_or_default();
-        let mut explained = |traced: &Traced| -> Vec<TracedRule> {
-            let why = if traced.is_whole {
-                tuple.read(&spec.payload, &traced.message).err().map(|fault| fault.to_string())
-            } else {
-                Some(format!("it has more than {TRACED_BYTES_MAX} bytes, and is not remembered"))
-            };
-            if let Some(why) = why {
-                return vec![TracedRule { name: String::new(), holds: None, parts: vec![why] }];
-            }
-            let rules = rules.explain(&tuple).into_iter();
-            rules
-                .map(|(index, explanation)| TracedRule {
-                    name: name(index),
-                    holds: explanation.holds.ok(),
-                    parts: explanation.findings.iter().map(ToString::to_string).collect(),
-                })
-                .collect()
+            |index: usize| spec.rules().get(index).map(|rule| rule.when.name.clone()).unwrap_or_default();
+        let (verdict, rule) = match &self.seen {
+            Ok(Seen::Judged(Verdict::Fires(index))) => ("fired", Some(name(*index))),
+            Ok(Seen::Judged(Verdict::HeldBack(index))) => ("held back", Some(name(*index))),
+            Ok(Seen::Judged(Verdict::None)) => ("none", None),
+            Ok(Seen::Answered(Answer::Result)) => ("result", None),
+            Ok(Seen::Answered(Answer::Nothing)) => ("nothing", None),
+            Err(_) => ("unread", None),
         };
-        let report = |traced: &Traced| {
-            let (verdict, rule) = match &traced.verdict {
-                Ok(Verdict::Fires(index)) => ("fired", Some(name(*index))),
-                Ok(Verdict::HeldBack(index)) => ("held back", Some(name(*index))),
-                Ok(Verdict::None) => ("none", None),
-                Err(_) => ("unread", None),
-            };
-            TracedReport {
-                at: traced.at,
-                topic: traced.topic.to_string(),
-                message: shown(&traced.message, SHOWN_MAX),
-                verdict: verdict.to_owned(),
-                rule,
-                rules: explained(traced),
+        let only = |why: String| vec![TracedRule { name: String::new(), holds: None, parts: vec![why] }];
+        let rules = match (&self.seen, rules) {
+            (Err(why), _) => only(why.clone()),
+            (_, None) => Vec::new(),
+            _ if !self.is_whole => {
+                only(format!("it has more than {TRACED_BYTES_MAX} bytes, and is not remembered"))
             }
+            (_, Some((rules, tuple))) => match tuple.read(&spec.payload, &self.message) {
+                Err(fault) => only(fault.to_string()),
+                Ok(()) => { rules.explain(tuple).into_iter() }
+                    .map(|(index, explanation)| TracedRule {
+                        name: name(index),
+                        holds: explanation.holds.ok(),
+                        parts: explanation.findings.iter().map(ToString::to_string).collect(),
+                    })
+                    .collect(),
+            },
         };
-        state.traced.iter().map(report).collect()
+        TracedReport {
+            at: self.at,
+            topic: self.topic.to_string(),
+            message: shown(&self.message, SHOWN_MAX),
+            verdict: verdict.to_owned(),
+            rule,
+            rules,
+        }
     }
 }

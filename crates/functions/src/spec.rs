@@ -1,22 +1,49 @@
 //! A function, as somebody wrote it.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use contract::{Span, check_name};
-use processing::PayloadType;
 use processing::rules::{RuleError, RuleSet, RuleSpec};
+use processing::{BuiltIn, Factory, Operator, Parameters, PayloadType, Setup, Value};
 use rendezvous::{Interest, Profile, Space};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::Arc;
 
-/// What a function takes, and its rules.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// What a function takes, and what it does with it.
+#[derive(Clone, PartialEq, Debug)]
 pub struct FunctionSpec {
-    /// Which messages it looks at: an interest.
+    /// Which messages it takes: an interest.
     pub on: String,
     /// What these are.
     pub payload: PayloadType,
-    /// What it does with them. All look at the same messages, and one fires at most.
-    pub rules: Vec<Rule>,
+    /// Whether it runs only when it is asked to.
+    pub is_asked: bool,
+    /// What it does with them.
+    pub does: Does,
+}
+
+/// What a function does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Does {
+    /// All rules look at each message, and one fires at most.
+    Rules(Vec<Rule>),
+    /// An operator makes something of each.
+    Operator(OperatorSpec),
+}
+
+/// An operator as a function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OperatorSpec {
+    /// Which one.
+    pub kind: String,
+    /// What it is configured with.
+    pub parameters: Parameters,
+    /// The module of one that somebody wrote.
+    pub module: Option<Arc<[u8]>>,
+    /// Where its results go.
+    pub outlet: OutletSpec,
 }
 
 /// A rule.
@@ -26,12 +53,21 @@ pub struct Rule {
     pub when: RuleSpec,
     /// What it says then; the message itself, if nothing.
     pub say: Option<String>,
+    /// Where that goes.
+    pub outlet: OutletSpec,
+    /// Whether the log of the peer says it.
+    pub alarm: bool,
+    /// The function that it starts before, and for how long.
+    pub start: Option<(String, Span)>,
+}
+
+/// Where something goes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct OutletSpec {
     /// Who wants such things gets it: a profile.
     pub give: Option<String>,
     /// Where it is published besides.
     pub topic: Option<String>,
-    /// Whether the log of the peer says it.
-    pub alarm: bool,
 }
 
 /// Why a text is no function.
@@ -50,8 +86,11 @@ pub enum SpecError {
         why: String,
     },
     /// A rule does nothing.
-    #[error("the rule `{0}` says nothing of what to do: give it `give`, `topic` or `alarm = true`")]
+    #[error("the rule `{0}` says nothing of what to do: give it `give`, `topic`, `alarm = true` or `start`")]
     Idle(String),
+    /// What it does is not said, or twice.
+    #[error("a function has either rules ([[rule]]) or an operator ([operator])")]
+    Nothing,
     /// A name is there twice.
     #[error("there are two rules `{0}`: give each its own name")]
     Twice(String),
@@ -66,7 +105,7 @@ pub enum SpecError {
 }
 
 /// The text of a function, as TOML has it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
     /// Which messages it looks at: an interest.
@@ -74,8 +113,20 @@ pub struct Written {
     /// What these are.
     #[serde(rename = "type", default = "json")]
     pub payload: String,
+    /// `always`, or `asked`: only when somebody starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<String>,
+    /// What its operator gives, and to whom: a profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub give: Option<String>,
+    /// Where it publishes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// Its operator: `kind`, and its parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<toml::Table>,
     /// Its rules.
-    #[serde(default, rename = "rule")]
+    #[serde(default, rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<WrittenRule>,
 }
 
@@ -106,6 +157,11 @@ pub struct WrittenRule {
     /// Whether the log says it.
     #[serde(default)]
     pub alarm: bool,
+    /// The function that it starts.
+    pub start: Option<String>,
+    /// For how long, after it has fired last.
+    #[serde(rename = "for")]
+    pub lasts: Option<String>,
 }
 
 impl Written {
@@ -118,39 +174,78 @@ impl Written {
     pub fn to_text(&self) -> Result<String, SpecError> {
         toml::to_string(self).map_err(|error| SpecError::Text(error.to_string()))
     }
+
+    /// Puts the module in place of the name of its file, so that the text is all that a peer needs. Returns whether there was one.
+    pub fn embed(&mut self, read: impl FnOnce(&str) -> Result<Vec<u8>, String>) -> Result<bool, SpecError> {
+        let Some(operator) = &mut self.operator else { return Ok(false) };
+        let Some(toml::Value::String(file)) = operator.remove(MODULE) else { return Ok(false) };
+        let bytes = read(&file).map_err(|why| value(MODULE, why))?;
+        operator.insert(EMBEDDED.to_owned(), toml::Value::String(STANDARD.encode(bytes)));
+        Ok(true)
+    }
+}
+
+/// The file of a module, and the module itself.
+const MODULE: &str = "module";
+const EMBEDDED: &str = "module_base64";
+/// The kind of operators that somebody wrote.
+pub const WASM: &str = "wasm";
+/// How long a function runs that a rule has started.
+const STARTED_FOR: Span = Span::secs(60);
+
+fn value(key: &str, why: String) -> SpecError {
+    SpecError::Value { key: key.to_owned(), why }
 }
 
 impl FunctionSpec {
     /// Reads a text; profiles and interests in it are of this space.
     pub fn read(text: &str, space: &Space) -> Result<FunctionSpec, SpecError> {
-        let Written { on, payload, rules } = Written::read(text)?;
-        let value = |key: &str, why: String| SpecError::Value { key: key.to_owned(), why };
+        let Written { on, payload, runs, give, topic, operator, rules } = Written::read(text)?;
         Interest::read(space, &on).map_err(|error| value("on", error.to_string()))?;
         let payload = PayloadType::from_str(&payload).map_err(|error| value("type", error.to_string()))?;
-        match &payload {
-            PayloadType::Bytes => {
-                let why = "conditions look into messages: json, cbor, text, i16, i32, f32 or f64".to_owned();
-                return Err(value("type", why));
+        let is_asked = match runs.as_deref() {
+            None | Some("always") => false,
+            Some("asked") => true,
+            Some(other) => return Err(value("runs", format!("is `{other}`, and may be always or asked"))),
+        };
+        let outlet = outlet(give, topic, space).map_err(|(key, why)| value(key, why))?;
+        let does = match operator {
+            Some(table) if rules.is_empty() => Does::Operator(operator_spec(table, outlet)?),
+            None if !rules.is_empty() && outlet == OutletSpec::default() => {
+                Does::Rules(read_rules(rules, space)?)
             }
-            PayloadType::Json(path) | PayloadType::Cbor(path) if !path.is_empty() => {
-                return Err(value("type", "the path stands in conditions: `motor.rpm > 1`".to_owned()));
+            None if !rules.is_empty() => {
+                let why = "stands in each rule, and not above them".to_owned();
+                return Err(value(if outlet.give.is_some() { "give" } else { "topic" }, why));
             }
-            _ => {}
+            _ => return Err(SpecError::Nothing),
+        };
+        let spec = FunctionSpec { on, payload, is_asked, does };
+        if let Does::Rules(_) = spec.does {
+            check_payload(&spec.payload, &spec.set()?)?;
+            spec.check_loops(space)?;
+        } else {
+            spec.operator()?;
         }
-        let rules = rules.into_iter().enumerate().map(|(index, text)| rule(index, text, space));
-        let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
-        let mut names = BTreeSet::new();
-        if let Some(twice) = rules.iter().find(|rule| !names.insert(&rule.when.name)) {
-            return Err(SpecError::Twice(twice.when.name.clone()));
-        }
-        let spec = FunctionSpec { on, payload, rules };
-        spec.set()?;
         Ok(spec)
     }
 
-    /// Its rules, ready to look at messages.
+    /// A rule that took what it gives would never end.
+    fn check_loops(&self, space: &Space) -> Result<(), SpecError> {
+        let Ok(interest) = Interest::read(space, &self.on) else { return Ok(()) };
+        for rule in self.rules() {
+            let given = rule.outlet.give.as_ref().and_then(|give| Profile::read(space, give).ok());
+            if given.is_some_and(|given| interest.matches(&given)) {
+                let why = "it would take what it gives, without an end: give something else".to_owned();
+                return Err(SpecError::Rule { rule: rule.when.name.clone(), why });
+            }
+        }
+        Ok(())
+    }
+
+    /// Its rules, ready to look at messages; none, if it has an operator.
     pub fn set(&self) -> Result<RuleSet, SpecError> {
-        let specs: Vec<RuleSpec> = self.rules.iter().map(|rule| rule.when.clone()).collect();
+        let specs: Vec<RuleSpec> = self.rules().iter().map(|rule| rule.when.clone()).collect();
         RuleSet::read(&specs).map_err(|error| match error {
             RuleError::Condition { index, reason, .. } => SpecError::Rule {
                 rule: specs.get(index).map(|spec| spec.name.clone()).unwrap_or_default(),
@@ -159,36 +254,188 @@ impl FunctionSpec {
             other => SpecError::Text(other.to_string()),
         })
     }
+
+    /// Its rules; none, if it has an operator.
+    pub fn rules(&self) -> &[Rule] {
+        match &self.does {
+            Does::Rules(rules) => rules,
+            Does::Operator(_) => &[],
+        }
+    }
+
+    /// `rules`, or the kind of its operator.
+    pub fn kind(&self) -> &str {
+        match &self.does {
+            Does::Rules(_) => "rules",
+            Does::Operator(operator) => &operator.kind,
+        }
+    }
+
+    /// Its operator, as at its beginning; none, if it has rules.
+    pub fn operator(&self) -> Result<Option<Box<dyn Operator>>, SpecError> {
+        let Does::Operator(OperatorSpec { kind, parameters, module, .. }) = &self.does else {
+            return Ok(None);
+        };
+        let inputs = [self.payload.clone()];
+        let setup = Setup { inputs: &inputs, parameters };
+        let built = match module {
+            Some(module) => {
+                let time = wasm::Clock { wall: Arc::new(host::monotonic), worked: Arc::new(host::worked) };
+                wasm::operator(module, "the module", &setup, &wasm::Limits::default(), &time)
+                    .map_err(|error| error.to_string())
+            }
+            None => BuiltIn.build(kind, &setup),
+        };
+        built.map(|built| Some(built.operator)).map_err(|why| value("operator", why))
+    }
 }
 
-fn rule(index: usize, text: WrittenRule, space: &Space) -> Result<Rule, SpecError> {
-    let WrittenRule { name, condition, priority, every, say, give, topic, alarm } = text;
-    let name = name.unwrap_or_else(|| (index + 1).to_string());
-    let wrong = |why: String| SpecError::Rule { rule: name.clone(), why };
-    if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
-        return Err(wrong("a name has 1 to 64 bytes, and no control characters".to_owned()));
+fn operator_spec(mut table: toml::Table, outlet: OutletSpec) -> Result<OperatorSpec, SpecError> {
+    if outlet == OutletSpec::default() {
+        return Err(value("operator", "its results go nowhere: give it `give` or `topic`, above".to_owned()));
     }
-    let every = match every.as_deref().map(str::parse::<Span>) {
-        None => Span::ZERO,
-        Some(Ok(every)) if every >= Span::ZERO && !every.is_forever() => every,
-        Some(Ok(every)) => return Err(wrong(format!("`every` is {every}, and must be a time such as 10s"))),
-        Some(Err(error)) => return Err(wrong(format!("`every` is unclear: {error}"))),
+    let Some(toml::Value::String(kind)) = table.remove("kind") else {
+        let why = "says no `kind`: one of docs/operators.md, or wasm with `module`".to_owned();
+        return Err(value("operator", why));
     };
+    let module = match table.remove(EMBEDDED) {
+        None => None,
+        Some(toml::Value::String(text)) => {
+            let bytes = STANDARD.decode(text).map_err(|error| value(EMBEDDED, error.to_string()))?;
+            Some(Arc::from(bytes))
+        }
+        Some(_) => return Err(value(EMBEDDED, "is a text".to_owned())),
+    };
+    if (kind == WASM) != module.is_some() {
+        let why = "an operator of kind wasm has a `module`, and no other one has".to_owned();
+        return Err(value("operator", why));
+    }
+    let parameter = |(name, given): (String, toml::Value)| match parameter(&given) {
+        Some(read) => Ok((name, read)),
+        None => Err(value(&format!("operator.{name}"), format!("{given} is no parameter"))),
+    };
+    let parameters = table.into_iter().map(parameter).collect::<Result<_, _>>()?;
+    Ok(OperatorSpec { kind, parameters, module, outlet })
+}
+
+/// A parameter of an operator. A text that is a time with its unit is one.
+fn parameter(given: &toml::Value) -> Option<Value> {
+    let number = |value: &toml::Value| match value {
+        toml::Value::Integer(number) => Some(*number as f64),
+        toml::Value::Float(number) => Some(*number),
+        _ => None,
+    };
+    let numbers = |list: &toml::Value| list.as_array()?.iter().map(number).collect::<Option<Vec<f64>>>();
+    match given {
+        toml::Value::Integer(_) | toml::Value::Float(_) => number(given).map(Value::Number),
+        toml::Value::Boolean(on) => Some(Value::Switch(*on)),
+        toml::Value::String(text) => {
+            let has_unit = text.ends_with(char::is_alphabetic) && !text.starts_with(char::is_alphabetic);
+            let time = text.parse().ok().filter(|_| has_unit);
+            Some(time.map_or_else(|| Value::Text(text.clone()), Value::Span))
+        }
+        toml::Value::Array(list) => {
+            let texts = || list.iter().map(|text| Some(text.as_str()?.to_owned())).collect::<Option<_>>();
+            let rows = || list.iter().map(numbers).collect::<Option<_>>();
+            numbers(given)
+                .map(Value::Numbers)
+                .or_else(|| rows().map(Value::Matrix))
+                .or_else(|| texts().map(Value::Texts))
+        }
+        _ => None,
+    }
+}
+
+/// Whether conditions can look into such messages.
+///
+/// # Errors
+///
+/// Why not.
+pub fn check_payload(payload: &PayloadType, rules: &RuleSet) -> Result<(), SpecError> {
+    match payload {
+        PayloadType::Bytes => {
+            let why = "conditions look into messages: json, cbor, text, i16, i32, f32 or f64".to_owned();
+            Err(value("type", why))
+        }
+        PayloadType::Json(path) | PayloadType::Cbor(path) if !path.is_empty() => {
+            Err(value("type", "the path stands in conditions: `motor.rpm > 1`".to_owned()))
+        }
+        PayloadType::Text | PayloadType::Array(_) => match rules.place_beside_numbers() {
+            Some(place) => {
+                let why =
+                    format!("numbers have `value` and `values[0]` alone, and conditions ask for `{place}`");
+                Err(value("type", why))
+            }
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Where something goes, or which of its keys is wrong, and why.
+fn outlet(
+    give: Option<String>,
+    topic: Option<String>,
+    space: &Space,
+) -> Result<OutletSpec, (&'static str, String)> {
     if let Some(give) = &give {
-        let profile = Profile::read(space, give).map_err(|error| wrong(format!("`give`: {error}")))?;
+        let profile = Profile::read(space, give).map_err(|error| ("give", error.to_string()))?;
         if profile.terms().topic.is_some() {
-            return Err(wrong(
-                "`give` names a topic: say that as `topic`, and leave it out there".to_owned(),
-            ));
+            let why = "names a topic: say that as `topic`, and leave it out there".to_owned();
+            return Err(("give", why));
         }
     }
     if let Some(topic) = &topic {
-        check_name(topic).map_err(|error| wrong(format!("`topic`: {error}")))?;
+        check_name(topic).map_err(|error| ("topic", error.to_string()))?;
+        if topic.starts_with('$') || topic.starts_with("rv/") {
+            return Err((
+                "topic",
+                format!("`{topic}` is one of those that brokers and peers have for themselves"),
+            ));
+        }
     }
-    if give.is_none() && topic.is_none() && !alarm {
+    Ok(OutletSpec { give, topic })
+}
+
+fn read_rules(rules: Vec<WrittenRule>, space: &Space) -> Result<Vec<Rule>, SpecError> {
+    let rules = rules.into_iter().enumerate().map(|(index, text)| rule(index, text, space));
+    let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
+    let mut names = BTreeSet::new();
+    match rules.iter().find(|rule| !names.insert(&rule.when.name)) {
+        Some(twice) => Err(SpecError::Twice(twice.when.name.clone())),
+        None => Ok(rules),
+    }
+}
+
+fn rule(index: usize, text: WrittenRule, space: &Space) -> Result<Rule, SpecError> {
+    let WrittenRule { name, condition, priority, every, say, give, topic, alarm, start, lasts } = text;
+    let name = name.unwrap_or_else(|| (index + 1).to_string());
+    let wrong = |why: String| SpecError::Rule { rule: name.escape_debug().to_string(), why };
+    if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
+        return Err(wrong("a name has 1 to 64 bytes, and no control characters".to_owned()));
+    }
+    let every = span("every", every.as_deref(), Span::ZERO).map_err(wrong)?;
+    let lasts = span("for", lasts.as_deref(), STARTED_FOR).map_err(wrong)?;
+    let outlet = outlet(give, topic, space).map_err(|(key, why)| wrong(format!("`{key}`: {why}")))?;
+    if let Some(start) = start.as_ref().filter(|start| !engine::is_function_name(start)) {
+        return Err(wrong(format!(
+            "no function is called `{start}`: its name has letters, digits, `-`, `_` and `.`"
+        )));
+    }
+    if outlet == OutletSpec::default() && !alarm && start.is_none() {
         return Err(SpecError::Idle(name));
     }
-    Ok(Rule { when: RuleSpec { name, condition, priority, every }, say, give, topic, alarm })
+    let start = start.map(|start| (start, lasts));
+    Ok(Rule { when: RuleSpec { name, condition, priority, every }, say, outlet, alarm, start })
+}
+
+fn span(key: &str, text: Option<&str>, default: Span) -> Result<Span, String> {
+    match text.map(str::parse::<Span>) {
+        None => Ok(default),
+        Some(Ok(span)) if span >= Span::ZERO && !span.is_forever() => Ok(span),
+        Some(Ok(span)) => Err(format!("`{key}` is {span}, and must be a time such as 10s")),
+        Some(Err(error)) => Err(format!("`{key}` is unclear: {error}")),
+    }
 }
 
 #[cfg(test)]
@@ -222,11 +469,62 @@ topic = "plant/warm"
     #[test]
     fn a_text_is_read() {
         let spec = read(GOOD).unwrap();
-        assert_eq!((spec.on.as_str(), spec.rules.len()), ("motor, temp*; deadline=100ms", 2));
+        assert_eq!((spec.on.as_str(), spec.rules().len()), ("motor, temp*; deadline=100ms", 2));
         assert_eq!(spec.payload, PayloadType::Json(String::new()));
         let again = Written::read(GOOD).unwrap().to_text().unwrap();
         assert_eq!(read(&again), Ok(spec.clone()));
-        assert_eq!((spec.rules[0].when.every, spec.rules[1].when.name.as_str()), (Span::secs(10), "2"));
+        assert_eq!((spec.rules()[0].when.every, spec.rules()[1].when.name.as_str()), (Span::secs(10), "2"));
+    }
+
+    const OPERATOR: &str = "on = \"motor, speed\"\ntype = \"f64\"\nruns = \"asked\"\ngive = \"motor, mean\"\n[operator]\nkind = \"average\"\nwindow = 10\n";
+
+    #[test]
+    fn an_operator_is_read_and_set_up() {
+        let spec = read(OPERATOR).unwrap();
+        assert!(spec.is_asked && spec.kind() == "average" && spec.rules().is_empty());
+        assert!(spec.operator().unwrap().is_some());
+        for (from, to, said) in [
+            ("average", "averge", "there is no operator of kind `averge`"),
+            ("window", "windw", "`windw` is no parameter"),
+            ("window = 10", "window = 0", "`operator`: `window`"),
+            ("kind = \"average\"", "", "says no `kind`"),
+            ("give = \"motor, mean\"", "", "go nowhere"),
+            ("asked", "sometimes", "`runs`"),
+            ("average", "wasm", "has a `module`"),
+            ("window = 10", "module_base64 = \"AA==\"", "and no other one has"),
+            ("[operator]", "[operators]", "operators"),
+            ("f64", "bytes", "`operator`: "),
+        ] {
+            let why = read(&OPERATOR.replacen(from, to, 1)).unwrap_err();
+            assert!(why.contains(said), "{from}: {why}");
+        }
+        let both = format!("{OPERATOR}\n[[rule]]\nif = \"a > 1\"\nalarm = true\n");
+        assert!(read(&both).unwrap_err().contains("either rules"));
+        let above = GOOD.replacen("\n[[rule]]", "topic = \"a\"\n[[rule]]", 1);
+        assert!(read(&above).unwrap_err().contains("`topic`: stands in each rule"));
+        let mut written =
+            Written::read(&OPERATOR.replace("\"average\"", "\"wasm\"\nmodule = \"x.wasm\"")).unwrap();
+        assert_eq!(written.embed(|file| Ok(file.as_bytes().to_vec())), Ok(true));
+        assert!(read(&written.to_text().unwrap()).unwrap_err().contains("`operator`: "), "it is no module");
+    }
+
+    #[test]
+    fn a_module_goes_with_the_text() {
+        let module = wat::parse_str(
+            r#"(module (memory (export "memory") 1)
+                (func (export "verge_abi_version") (result i32) (i32.const 1))
+                (func (export "verge_input") (param i32 i32 i64) (result i32) (i32.const 8))
+                (func (export "verge_run") (param i64) (result i64) (i64.const 0x0000000800000008)))"#,
+        );
+        let text = OPERATOR.replace("\"average\"\nwindow = 10", "\"wasm\"\nmodule = \"x.wasm\"");
+        assert!(read(&text).unwrap_err().contains("has a `module`"), "its file is not here");
+        let mut written = Written::read(&text).unwrap();
+        assert_eq!(written.embed(|_| Ok(module.unwrap())), Ok(true));
+        let mut operator = read(&written.to_text().unwrap()).unwrap().operator().unwrap().unwrap();
+        let (payload, mut output) = (2.5_f64.to_le_bytes(), Vec::new());
+        let input = processing::Input { slot: 0, payload: &payload, created: contract::Time(1) };
+        assert_eq!(operator.run(&[input], &mut output), Ok(processing::Answer::Result));
+        assert_eq!(output, payload);
     }
 
     #[test]
@@ -244,12 +542,17 @@ topic = "plant/warm"
             ("\n[[rule]]\nname", "type = \"bytes\"\n[[rule]]\nname", "conditions look into messages"),
             ("\n[[rule]]\nname", "type = \"json:a\"\n[[rule]]\nname", "the path stands in conditions"),
             ("on =", "in =", "in"),
+            ("warning, motor", "motor, temperature", "the rule `hot`: it would take what it gives"),
+            ("plant/warm", "$SYS/a", "have for themselves"),
+            ("\n[[rule]]\nname", "type = \"f64\"\n[[rule]]\nname", "numbers have `value`"),
+            ("alarm = true", "start = \"a b\"", "no function is called `a b`"),
+            ("alarm = true", "start = \"x\"\nfor = \"-1s\"", "the rule `hot`: `for`"),
         ] {
             assert!(GOOD.contains(from), "{from}");
             let why = read(&GOOD.replacen(from, to, 1)).unwrap_err();
             assert!(why.contains(said), "{from}: {why}");
         }
-        assert!(read("on = \"motor\"").unwrap_err().contains("1 to 256"));
+        assert!(read("on = \"motor\"").unwrap_err().contains("either rules"));
         assert!(read("").unwrap_err().contains("on"));
     }
 }

@@ -99,6 +99,7 @@ async fn serve(
     let (told, mut heard) = mpsc::channel(HEARD_MAX);
     let (asks, mut asked) = mpsc::channel(HEARD_MAX);
     let work = settings.work.take();
+    work.iter().for_each(|work| tell_of_begun(&**work, &asks));
     if let Some(tls) = &settings.tls {
         // What is wrong is said now, and not at each connection.
         mutual_terms(tls).map_err(io::Error::other)?;
@@ -177,9 +178,19 @@ fn open_shelf(
     Ok(shelf)
 }
 
+/// What begins is heard like what programs ask.
+fn tell_of_begun(work: &dyn Work, asks: &mpsc::Sender<Asked>) {
+    let (asks, runtime) = (asks.clone(), tokio::runtime::Handle::current());
+    // Nobody is told when the peer ends.
+    work.tell(Arc::new(move |name| {
+        let asks = asks.clone();
+        runtime.spawn(async move { _ = asks.send(Asked::Begun { name }).await });
+    }));
+}
+
 fn duty(duty: engine::Duty) -> Duty {
-    let engine::Duty { name, version, text } = duty;
-    Duty { name, version: version.at, text }
+    let engine::Duty { name, version, text, is_started } = duty;
+    Duty { name, version: version.at, text, is_started }
 }
 
 fn listener(door: std::net::TcpListener) -> io::Result<TcpListener> {
@@ -278,6 +289,7 @@ impl Outside<'_> {
             Asked::Refuse { topic, why, answer } => {
                 _ = answer.send(peer.refuse(now, topic, &why, self));
             }
+            Asked::Begun { name } => peer.handle_begun(now, &name, self),
             Asked::Over { number } => {
                 self.programs.remove(&number);
                 peer.withdraw(now, number, self);
@@ -289,6 +301,7 @@ impl Outside<'_> {
             | Asked::Fetch { answer, .. }
             | Asked::Look { answer, .. }
             | Asked::KeepFunction { answer, .. }
+            | Asked::StartFunction { answer, .. }
             | Asked::LookForFunctions { answer, .. }
                 if peer.rings().role() == Role::Out =>
             {
@@ -305,6 +318,9 @@ impl Outside<'_> {
             }
             Asked::KeepFunction { name, text, answer } => {
                 self.ask(number, answer, |out| peer.keep_function(now, number, (&name, text), out));
+            }
+            Asked::StartFunction { name, lasts, answer } => {
+                self.ask(number, answer, |out| peer.start_function(now, number, (&name, lasts), out));
             }
             Asked::LookForFunctions { limit, answer } => {
                 self.ask(number, answer, |out| peer.look_for_functions(now, number, limit, out));

@@ -84,6 +84,10 @@ pub(crate) enum Asked {
     Look { query: Query, answer: oneshot::Sender<Result<Answer, NotPut>> },
     /// A function is to be kept, or removed where it has no text.
     KeepFunction { name: String, text: Option<Arc<[u8]>>, answer: oneshot::Sender<Result<Answer, NotPut>> },
+    /// A function is to run for so long, or to stop.
+    StartFunction { name: String, lasts: Option<Span>, answer: oneshot::Sender<Result<Answer, NotPut>> },
+    /// A function runs here now.
+    Begun { name: Arc<str> },
     /// Which functions are there?
     LookForFunctions { limit: usize, answer: oneshot::Sender<Result<Answer, NotPut>> },
     /// How is it?
@@ -119,6 +123,7 @@ pub(crate) async fn attend(door: TcpListener, asks: mpsc::Sender<Asked>, work: O
         .route("/api/v1/query", post(keeping::look))
         .route("/api/v1/functions", get(functions::list))
         .route("/api/v1/functions/{name}", put_of(functions::add).delete(functions::remove))
+        .route("/api/v1/functions/{name}/start", post(functions::start).delete(functions::stop))
         .route("/api/v1/functions/{name}/trace", get(functions::trace))
         .route("/api/v1/running", get(functions::running))
         .fallback(unknown)
@@ -250,7 +255,7 @@ async fn report(State(peer): State<Peer>) -> Response {
 async fn unknown() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
-        "there is /api/v1/peer, POST of a profile to /api/v1/offer, of an interest to /api/v1/want and /api/v1/query, of a refusal to /api/v1/refuse, PUT, GET and DELETE of /api/v1/store/PROFILE, /api/v1/functions, PUT and DELETE of /api/v1/functions/NAME, /api/v1/functions/NAME/trace, and /api/v1/running",
+        "there is /api/v1/peer, POST of a profile to /api/v1/offer, of an interest to /api/v1/want and /api/v1/query, of a refusal to /api/v1/refuse, PUT, GET and DELETE of /api/v1/store/PROFILE, /api/v1/functions, PUT and DELETE of /api/v1/functions/NAME, POST and DELETE of /api/v1/functions/NAME/start, /api/v1/functions/NAME/trace, and /api/v1/running",
     )
 }
 

@@ -12,7 +12,12 @@ pub struct Duty {
     pub version: u64,
     /// What it is.
     pub text: Arc<[u8]>,
+    /// Whether somebody has started it; of interest where it runs only then.
+    pub is_started: bool,
 }
+
+/// Hears of a function that runs now.
+pub type Begun = Arc<dyn Fn(Arc<str>) + Send + Sync>;
 
 /// Who runs functions. Nothing here waits.
 pub trait Work: Send + Sync {
@@ -25,6 +30,9 @@ pub trait Work: Send + Sync {
 
     /// What is to run from now on: what is not among these ends.
     fn assign(&self, duties: Vec<Duty>);
+
+    /// Whom it tells of a function that runs now, or waits to be started; who ran it before may end then.
+    fn tell(&self, begun: Begun);
 
     /// What runs here.
     fn running(&self) -> Vec<RunningReport>;

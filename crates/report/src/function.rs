@@ -20,6 +20,10 @@ pub struct RunningReport {
     pub name: String,
     /// Which of several of that name.
     pub version: u64,
+    /// `rules`, or the kind of its operator.
+    pub kind: String,
+    /// Whether it waits until somebody starts it.
+    pub waits: bool,
     /// Why it does not run, if it does not; it is tried again.
     pub trouble: Option<String>,
     /// When it began here, in nanoseconds since the Unix epoch.
@@ -30,6 +34,13 @@ pub struct RunningReport {
     pub unread: u64,
     /// Messages that came faster than it took them, and are lost to it.
     pub dropped: u64,
+    /// How often it has said something.
+    pub results: u64,
+    /// How often what it should have done could not be done, and why the last time.
+    pub failed: u64,
+    /// The same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// Its rules, in the order of its text.
     pub rules: Vec<RuleReport>,
 }
@@ -65,7 +76,7 @@ pub struct TracedReport {
     pub topic: String,
     /// The message, cut off where it is long.
     pub message: String,
-    /// `fired`, `held back`, `none` or `unread`.
+    /// Of rules `fired`, `held back` or `none`; of an operator `result` or `nothing`; `unread`: it is not what it should be, or the run failed.
     pub verdict: String,
     /// The rule that fired or was held back.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -287,7 +287,7 @@ impl Store {
         match word {
             StoreWord::Put { request, item } => self.put(now, (from, request), item, ring, out),
             StoreWord::Done { request, result } => self.hear_done(now, from, request, result, out),
-            StoreWord::Copy { token, item } => self.copy(now, (from, token), &item, out),
+            StoreWord::Copy { token, item } => self.copy(now, (from, token), &item, ring, out),
             StoreWord::Copied { token, result } => self.copied(now, (from, token), result, ring, out),
             StoreWord::Fetch { request, id } => {
                 let item = self.item(now, id, out);
@@ -430,7 +430,14 @@ impl Store {
     }
 
     /// Somebody has something that this peer is to have as well.
-    fn copy(&mut self, now: Time, (from, token): (RingId, u64), item: &Item, out: &mut impl Effects) {
+    fn copy(
+        &mut self,
+        now: Time,
+        (from, token): (RingId, u64),
+        item: &Item,
+        ring: &impl Ring,
+        out: &mut impl Effects,
+    ) {
         let id = item.id();
         let known = self.index.get(&id).map(|entry| entry.version);
         if let Some(version) = known.filter(|known| *known > item.version) {
@@ -441,9 +448,18 @@ impl Store {
                 return out.say(from, StoreWord::Copied { token, result: Copied::Refused(refusal) });
             }
             self.keep(now, id, item, out);
+            if !self.belongs_here(item.place, item.location, ring) {
+                // It is here on its way: another region's master hands on, and who has sent it may not know yet who has its place.
+                self.syncing.hand_on(now);
+            }
         }
         // It is said when it is on disk, whoever has sent it before.
         self.after.push(After::Copied { to: from, token });
+    }
+
+    /// Whether this peer has to have what is at a place.
+    pub(crate) fn belongs_here(&self, place: RingId, location: Location, ring: &impl Ring) -> bool {
+        ring.elsewhere(location).is_none() && ring.owners(place).contains(&self.own)
     }
 
     fn copied(
@@ -456,7 +472,7 @@ impl Store {
     ) {
         let Some(copy) = self.copies.get(&token).filter(|copy| copy.to == from).cloned() else { return };
         self.copies.remove(&token);
-        let Why::Put(number) = copy.why else { return self.has_copied(now, &copy, &result, out) };
+        let Why::Put(number) = copy.why else { return self.has_copied(now, &copy, &result, ring, out) };
         let Some(put) = self.putting.get_mut(&number) else { return };
         match result {
             Copied::Has => {

@@ -63,6 +63,12 @@ impl Syncing {
         self.leaving.clear();
     }
 
+    /// Something has come that does not belong here.
+    pub(crate) fn hand_on(&mut self, now: Time) {
+        self.gives_at = self.gives_at.min(now);
+        self.looked = ItemId::MIN;
+    }
+
     /// When something is due.
     pub(crate) fn due(&self) -> Time {
         self.compares_at.min(self.gives_at)
@@ -225,9 +231,16 @@ impl Store {
     }
 
     /// A copy has arrived, or was not wanted.
-    pub(crate) fn has_copied(&mut self, now: Time, copy: &Copying, result: &Copied, out: &mut impl Effects) {
+    pub(crate) fn has_copied(
+        &mut self,
+        now: Time,
+        copy: &Copying,
+        result: &Copied,
+        ring: &impl Ring,
+        out: &mut impl Effects,
+    ) {
         if copy.why == Why::Leaves {
-            self.has_left(now, copy, result, out);
+            self.has_left(now, copy, result, ring, out);
         }
         if self.under_way(copy.to).0 == 0
             && let Some((from, to)) = self.syncing.again.remove(&copy.to)
@@ -236,15 +249,25 @@ impl Store {
         }
     }
 
-    fn has_left(&mut self, now: Time, copy: &Copying, result: &Copied, out: &mut impl Effects) {
+    fn has_left(
+        &mut self,
+        now: Time,
+        copy: &Copying,
+        result: &Copied,
+        ring: &impl Ring,
+        out: &mut impl Effects,
+    ) {
         if matches!(result, Copied::Refused(_)) {
             self.syncing.leaving.remove(&copy.id);
         } else if let Some(waits) = self.syncing.leaving.get_mut(&copy.id) {
             waits.remove(&copy.to);
             if waits.is_empty() {
                 self.syncing.leaving.remove(&copy.id);
-                // What has come meanwhile they do not have yet.
-                if self.index.get(&copy.id).is_some_and(|entry| entry.version <= copy.version) {
+                // What has come meanwhile they do not have yet; and it may belong here again.
+                let goes = self.index.get(&copy.id).is_some_and(|entry| {
+                    entry.version <= copy.version && !self.belongs_here(copy.id.place, entry.location, ring)
+                });
+                if goes {
                     self.drop_entry(copy.id);
                     out.erase(copy.id);
                 }

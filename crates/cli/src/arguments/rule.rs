@@ -41,7 +41,7 @@ pub enum RuleCommand {
         #[command(flatten)]
         at: AtPeer,
     },
-    /// Remove rules.
+    /// Remove rules. Exit code 1 if there were none.
     Remove {
         /// What they are called together.
         name: String,
@@ -64,10 +64,10 @@ pub enum RuleCommand {
 #[derive(Args, Debug)]
 pub struct RuleArguments {
     /// A file with rules (docs/rules.md).
-    #[arg(required_unless_present = "condition", conflicts_with_all = ["condition", "on", "payload", "every", "say", "give", "topic", "alarm"])]
+    #[arg(required_unless_present = "condition", conflicts_with_all = ["condition", "on", "payload", "every", "say", "give", "topic", "alarm", "start"])]
     pub file: Option<PathBuf>,
     /// When it fires.
-    #[arg(long = "if", value_name = "CONDITION")]
+    #[arg(long = "if", value_name = "CONDITION", allow_hyphen_values = true)]
     pub condition: Option<String>,
     /// Which messages it looks at, as in `verge interest`.
     #[arg(long, value_name = "INTEREST")]
@@ -90,4 +90,7 @@ pub struct RuleArguments {
     /// The log of the peer that runs it says it.
     #[arg(long)]
     pub alarm: bool,
+    /// It starts this function, for a minute (docs/functions.md).
+    #[arg(long, value_name = "FUNCTION")]
+    pub start: Option<String>,
 }

@@ -94,6 +94,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Kv { command } => kv::run(&command, format, load),
         Command::Peer { command } => peer::run(&load(None)?, &command, format),
         Command::Store { command } => peer::store(&load(None)?, &command, format),
+        Command::Function { command } => peer::function(&load(None)?, &command, format),
         Command::Rule { command } => peer::rule(&load(None)?, &command, format),
         Command::Find(arguments) => peer::find(&load(None)?, &arguments, format),
         Command::Interest(arguments) => peer::interest(&load(None)?, &arguments, format),

@@ -1,9 +1,11 @@
 //! `verge peer`.
 
+mod functions;
 mod kept;
 mod posts;
 mod rules;
 
+pub use self::functions::function;
 use crate::arguments::Format;
 use crate::arguments::peer::PeerCommand;
 use config::{Config, PeersConfig};

@@ -2,19 +2,26 @@
 //!
 //! The problem: a function has to run once, whoever dies. The idea: its name has a place on the ring, and the owner of that place has a copy of it
 //! before anybody else takes over. So there is nobody who decides. Where a network is cut, both sides have an owner; and a peer that has just begun
-//! may be alone with what is on its disk, so that it takes no duty for a while.
+//! may be alone with what is on its disk, so that it takes no duty for a while. When a peer comes that owns the place of what another one runs, that one
+//! goes on until it hears that the owner does: who runs something keeps a word of it beside the function, and the owner's word counts.
 
 use super::keeping::{Own, Places};
 use super::{Peer, PeerEffects, PutError, checked};
-use contract::{Mutant, Span, Time};
-use std::collections::BTreeSet;
+use contract::{Location, Mutant, RingId, Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Item, Query, Version};
+use store::{Item, Query, Ring, Version};
 
 /// How the keys begin that peers have for themselves; those of profiles never do.
 pub(super) const OWN: char = '=';
 /// How those of functions do.
 const FUNCTIONS: &str = "=function/";
+/// And those by which functions are started that run only when they are asked to. They are at the places of their functions.
+const STARTS: &str = "=start/";
+/// And those by which who runs a function says so.
+const RUNS: &str = "=runs/";
+/// How such words are numbered, of which nobody waits for an answer.
+const UNHEARD: u64 = u64::MAX;
 /// So long after its beginning a peer takes no duty: it may not have found the others yet.
 pub const NO_DUTY_FOR: Span = Span::secs(5);
 /// The longest name of a function.
@@ -29,6 +36,8 @@ pub struct Duty {
     pub version: Version,
     /// What it is.
     pub text: Arc<[u8]>,
+    /// Whether somebody has started it, and that is not over.
+    pub is_started: bool,
 }
 
 /// What is known of duties.
@@ -40,11 +49,15 @@ pub(super) struct Duties {
     from: Time,
     /// The same, until it has come.
     pub(super) wakes: Time,
+    /// Functions that are this peer's own and of which another one has said last that it runs them, or nobody has.
+    /// With where they are: what is said of one has to stay with it.
+    unsaid: BTreeMap<Arc<str>, Location>,
 }
 
 impl Duties {
     pub(super) fn new(now: Time) -> Duties {
-        Duties { kept: Own::default(), from: now + NO_DUTY_FOR, wakes: now + NO_DUTY_FOR }
+        let from = now + NO_DUTY_FOR;
+        Duties { kept: Own::default(), from, wakes: from, unsaid: BTreeMap::new() }
     }
 
     /// They may begin.
@@ -61,10 +74,12 @@ pub fn function_name(key: &str) -> Option<&str> {
     key.strip_prefix(FUNCTIONS).filter(|name| is_function_name(name))
 }
 
-/// Whether a function may be called so: letters, digits, `-`, `_` and `.`.
+/// Whether a function may be called so: letters and digits, and behind the first of them `-`, `_` and `.`.
 pub fn is_function_name(name: &str) -> bool {
     let may = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
-    (1..=FUNCTION_NAME_MAX).contains(&name.len()) && name.bytes().all(may)
+    name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        && name.len() <= FUNCTION_NAME_MAX
+        && name.bytes().all(may)
 }
 
 impl Peer {
@@ -76,17 +91,48 @@ impl Peer {
         (name, text): (&str, Option<Arc<[u8]>>),
         out: &mut impl PeerEffects,
     ) -> Result<(), PutError> {
+        let here = self.rings.own().location;
+        if text.is_none() && is_function_name(name) {
+            // What was said of one that has gone would hold for the next one of its name.
+            for prefix in [STARTS, RUNS] {
+                self.keep_for_function(now, UNHEARD, (prefix, name, here), (None, Span::FOREVER), out)?;
+            }
+        }
+        self.keep_for_function(now, request, (FUNCTIONS, name, here), (text, Span::FOREVER), out)
+    }
+
+    /// Starts a function of its region that runs only when it is asked to, for so long, or stops it.
+    pub fn start_function(
+        &mut self,
+        now: Time,
+        request: u64,
+        (name, lasts): (&str, Option<Span>),
+        out: &mut impl PeerEffects,
+    ) -> Result<(), PutError> {
+        let value = lasts.map(|_| Arc::from(&b""[..]));
+        let (here, left) = (self.rings.own().location, lasts.unwrap_or(Span::FOREVER));
+        self.keep_for_function(now, request, (STARTS, name, here), (value, left), out)
+    }
+
+    fn keep_for_function(
+        &mut self,
+        now: Time,
+        request: u64,
+        (prefix, name, location): (&str, &str, Location),
+        (value, left): (Option<Arc<[u8]>>, Span),
+        out: &mut impl PeerEffects,
+    ) -> Result<(), PutError> {
         if !is_function_name(name) {
             return Err(PutError::Name);
         }
         let item = Item {
             place: store::place_by_hash(name),
-            key: format!("{FUNCTIONS}{name}").into(),
+            key: format!("{prefix}{name}").into(),
             version: Version::default(),
-            location: self.rings.own().location,
-            left: Span::FOREVER,
-            size: text.as_ref().map(|text| text.len() as u64),
-            value: text,
+            location,
+            left,
+            size: value.as_ref().map(|value| value.len() as u64),
+            value,
         };
         self.keep_item(now, request, item, out);
         Ok(())
@@ -118,19 +164,48 @@ impl Peer {
             return None;
         }
         let ids: Vec<_> = self.duties.kept.ids().collect();
-        let mut duties = Vec::new();
+        let (mut duties, mut started) = (Vec::new(), BTreeSet::new());
+        let own = self.rings.own().id.ring;
+        let mut runs = BTreeMap::new();
         self.with_store(out, |store, places: &Places<'_>, through| {
             for id in ids {
-                let Some(item) = store.item(now, id, through) else { continue };
-                if let (Some(name), Some(text), true) = (
-                    function_name(&item.key),
-                    item.value.clone(),
-                    places.is_own(id.place) || Mutant::RunEveryCopy.is_on(),
-                ) {
-                    duties.push(Duty { name: name.into(), version: item.version, text });
+                let Some(Item { key, version, location, value: Some(text), .. }) =
+                    store.item(now, id, through)
+                else {
+                    continue;
+                };
+                if let Some(name) = key.strip_prefix(STARTS) {
+                    started.insert(Arc::<str>::from(name));
+                } else if let Some(name) = key.strip_prefix(RUNS) {
+                    runs.insert(Arc::<str>::from(name), version.by);
+                } else if let Some(name) = function_name(&key)
+                    && let Some(owner) = places.owners(id.place).first().copied()
+                {
+                    let duty = Duty { name: name.into(), version, text, is_started: false };
+                    duties.push((owner, location, duty));
                 }
             }
         });
+        // Who has said last that it runs it, and is not the owner, goes on until the owner says so.
+        let is_own = |owner: RingId, name: &Arc<str>| {
+            owner == own || runs.get(name) == Some(&own) && !Mutant::EndAtOnce.is_on()
+        };
+        duties.retain(|(owner, _, duty)| is_own(*owner, &duty.name) || Mutant::RunEveryCopy.is_on());
+        self.duties.unsaid = { duties.iter() }
+            .filter(|(owner, _, duty)| *owner == own && runs.get(&duty.name) != Some(&own))
+            .map(|(_, location, duty)| (Arc::clone(&duty.name), *location))
+            .collect();
+        let mut duties: Vec<Duty> = duties.into_iter().map(|(.., duty)| duty).collect();
+        duties.iter_mut().for_each(|duty| duty.is_started = started.contains(&duty.name));
         Some(duties)
+    }
+
+    /// A function that is this peer's duty runs, or waits to be started: who has run it so far may end.
+    pub fn handle_begun(&mut self, now: Time, name: &str, out: &mut impl PeerEffects) {
+        if let Some(location) = self.duties.unsaid.remove(name) {
+            let value = (Some(Arc::from(&b""[..])), Span::FOREVER);
+            // A name that is no name has no duty.
+            _ = self.keep_for_function(now, UNHEARD, (RUNS, name, location), value, out);
+        }
     }
 }

@@ -59,13 +59,6 @@ pub(super) struct Places<'a> {
     copies: usize,
 }
 
-impl Places<'_> {
-    /// Whether this peer is the first that has this place.
-    pub(super) fn is_own(&self, place: RingId) -> bool {
-        self.owners(place).first() == Some(&self.rings.own().id.ring)
-    }
-}
-
 /// What is kept here that peers have for themselves.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Own {

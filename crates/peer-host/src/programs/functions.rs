@@ -1,20 +1,21 @@
 //! Functions, over HTTP: add, remove, list, what runs here, and what it has seen.
 
-use super::keeping::{ask, failure, json};
+use super::keeping::{ask, failure, json, lasts, unknown};
 use super::{Asked, COMES_WITHIN, FULL, Peer, refusal, refused_page};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use contract::Span;
 use engine::function_name;
 use report::FunctionReport;
 use serde::Serialize;
 use std::sync::Arc;
-use store::Answer;
+use store::{Answer, VALUE_BYTES_MAX};
 use tokio::time::timeout;
 
 /// The longest text of a function.
-const TEXT_MAX: usize = 256 << 10;
+const TEXT_MAX: usize = VALUE_BYTES_MAX;
 /// Functions of a region that are listed.
 const LISTED_MAX: usize = 1_024;
 
@@ -64,6 +65,35 @@ pub(super) async fn remove(State(peer): State<Peer>, Path(name): Path<String>, h
 
 async fn keep(peer: &Peer, head: &HeaderMap, name: String, text: Option<Arc<[u8]>>) -> Response {
     match ask(peer, head, |answer| Asked::KeepFunction { name, text, answer }).await {
+        Ok(Answer::Done(version, copies)) => json(&Done { version: version.at, copies }),
+        other => failure(other),
+    }
+}
+
+pub(super) async fn start(
+    State(peer): State<Peer>,
+    Path(name): Path<String>,
+    uri: Uri,
+    head: HeaderMap,
+) -> Response {
+    if let Some(refused) = unknown(&uri, &["lasts"]) {
+        return refused;
+    }
+    match lasts(&uri) {
+        Ok(lasts) => ask_to_run(&peer, &head, name, Some(lasts)).await,
+        Err(why) => refusal(StatusCode::BAD_REQUEST, why),
+    }
+}
+
+pub(super) async fn stop(State(peer): State<Peer>, Path(name): Path<String>, head: HeaderMap) -> Response {
+    ask_to_run(&peer, &head, name, None).await
+}
+
+async fn ask_to_run(peer: &Peer, head: &HeaderMap, name: String, lasts: Option<Span>) -> Response {
+    let Ok(_place) = peer.keeping.try_acquire() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, FULL);
+    };
+    match ask(peer, head, |answer| Asked::StartFunction { name, lasts, answer }).await {
         Ok(Answer::Done(version, copies)) => json(&Done { version: version.at, copies }),
         other => failure(other),
     }

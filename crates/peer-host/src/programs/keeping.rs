@@ -34,10 +34,9 @@ pub(super) async fn keep(
     if let Some(refused) = unknown(&uri, &["lasts"]) {
         return refused;
     }
-    let lasts = match parameter(&uri, "lasts").map(|text| text.parse::<Span>()) {
-        None => Span::FOREVER,
-        Some(Ok(lasts)) if lasts > Span::ZERO => lasts,
-        Some(_) => return refusal(StatusCode::BAD_REQUEST, "`lasts` is a time such as 1h, longer than zero"),
+    let lasts = match lasts(&uri) {
+        Ok(lasts) => lasts,
+        Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
     };
     // Before the value is in memory.
     let Ok(place) = Arc::clone(&peer.keeping).try_acquire_owned() else {
@@ -204,8 +203,17 @@ pub(super) fn json(body: &impl Serialize) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body + "\n").into_response()
 }
 
+/// How long something lasts, or what is wrong with that.
+pub(super) fn lasts(uri: &Uri) -> Result<Span, &'static str> {
+    match parameter(uri, "lasts").map(|text| text.parse::<Span>()) {
+        None => Ok(Span::FOREVER),
+        Some(Ok(lasts)) if lasts > Span::ZERO => Ok(lasts),
+        Some(_) => Err("`lasts` is a time such as 1h, longer than zero"),
+    }
+}
+
 /// Something behind `?` that means nothing here.
-fn unknown(uri: &Uri, known: &[&str]) -> Option<Response> {
+pub(super) fn unknown(uri: &Uri, known: &[&str]) -> Option<Response> {
     let all = uri.query()?.split('&').filter(|pair| !pair.is_empty());
     let name =
         { all }.map(|pair| pair.split('=').next().unwrap_or_default()).find(|name| !known.contains(name))?;

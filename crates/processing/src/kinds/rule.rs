@@ -82,6 +82,10 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
         }
         other => SetupError::Other(other.to_string()),
     })?;
+    if let (Some(place), PayloadType::Text | PayloadType::Array(_)) = (rules.place_beside_numbers(), input) {
+        let problem = format!("asks for `{place}`, and numbers have `value` and `values[0]` alone");
+        return Err(unsuitable(&IF, problem));
+    }
     let output = if says.is_some() { PayloadType::Bytes } else { input.clone() };
     let memory = if every > Span::ZERO { Memory::Saved } else { Memory::Nothing };
     let tuple = rules.tuple();
@@ -186,6 +190,7 @@ mod tests {
         assert!(refused("json", &[("if", text("a >"))]).contains("at letter 4"));
         assert!(refused("json", &[("if", texts(&[]))]).contains("1 to 256"));
         assert!(refused("json", &[("if", text("a > 1")), ("say", texts(&["x", "y"]))]).contains("2 texts"));
+        assert!(refused("f64", &[("if", text("level > 1"))]).contains("numbers have `value`"));
         assert!(refused("bytes", &[("if", text("a > 1"))]).contains("a document or numbers"));
         assert!(refused("json:a", &[("if", text("a > 1"))]).contains("the whole document"));
         assert!(refused("json", &[("if", Value::Number(1.0))]).contains("must be"));

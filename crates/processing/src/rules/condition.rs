@@ -113,10 +113,10 @@ pub(super) enum Node {
     Literal(Literal),
     /// What the tuple has at this place.
     Slot(usize),
-    /// Whether there is something at `slot`, which is within what is at `within`.
+    /// Whether there is something at `slot`, which is within what is at `within`, or else in the message itself.
     Has {
         slot: usize,
-        within: usize,
+        within: Option<usize>,
     },
     /// What most conditions are: a place against a number.
     SlotOrder(Order, usize, f64),
@@ -168,9 +168,9 @@ impl Node {
         match self {
             Node::Literal(literal) => Ok(literal.value()),
             Node::Slot(slot) => tuple.at(*slot),
-            Node::Has { slot, within } => match tuple.at(*within)? {
-                Value::Document => Ok(Value::Switch(tuple.at(*slot).is_ok())),
-                _ => Err(Unclear::Kinds),
+            Node::Has { slot, within } => match within.map(|within| tuple.at(within)).transpose()? {
+                None | Some(Value::Document) => Ok(Value::Switch(tuple.at(*slot).is_ok())),
+                Some(_) => Err(Unclear::Kinds),
             },
             Node::SlotOrder(..) | Node::All(_) | Node::Any(_) | Node::Not(_) => {
                 self.holds(tuple).map(Value::Switch)

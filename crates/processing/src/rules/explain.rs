@@ -61,7 +61,12 @@ fn gather(node: &Node, tuple: &Tuple, findings: &mut Vec<Finding>) {
             places(node, tuple, &mut values);
             findings.push(Finding {
                 text: node.text(&tuple.shape),
-                holds: node.holds(tuple).map_err(|why| words(why, tuple)),
+                holds: node.holds(tuple).map_err(|why| match (node, why) {
+                    (Node::Slot(_), Unclear::Kinds) => {
+                        "it is neither true nor false: compare it with something".to_owned()
+                    }
+                    _ => words(why, tuple),
+                }),
                 values,
             });
         }
@@ -87,10 +92,7 @@ fn places(node: &Node, tuple: &Tuple, values: &mut Vec<(String, Option<String>)>
     match node {
         Node::Literal(_) => {}
         Node::Slot(slot) | Node::SlotOrder(_, slot, _) => place(*slot),
-        Node::Has { slot, within } => {
-            place(*within);
-            place(*slot);
-        }
+        Node::Has { slot, within } => within.iter().chain([slot]).for_each(|slot| place(*slot)),
         Node::Order(_, sides) | Node::Arithmetic(_, sides) | Node::Text(_, sides) => {
             sides.iter().for_each(|side| places(side, tuple, values));
         }

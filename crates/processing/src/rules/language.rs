@@ -2,7 +2,7 @@
 //!
 //! It is a part of CEL: its signs, precedences and texts, all numbers as floating-point numbers; with AND, OR, NOT and a single `=` besides. NOT is of
 //! the whole comparison behind it, as people mean it, while `!` is of the next thing alone, as in CEL. A library for CEL reads it as well, which
-//! tests hold this against; it is not used here, since what a stranger writes can make it overflow its stack. What cannot ever be true, since it
+//! tests hold this against; it is not used here, since what a stranger writes can make it overflow its stack. What cannot be meant, since it
 //! compares a text with a number, say, is refused.
 
 use super::condition::{Arithmetic, Literal, Node, Order, TextTest};
@@ -38,8 +38,8 @@ pub enum ConditionError {
         /// What is wrong.
         why: String,
     },
-    /// It is never true.
-    #[error("`{text}` is never true: {why}")]
+    /// It is the same for all messages, and so not what was meant.
+    #[error("`{text}` cannot be meant: {why}")]
     Never {
         /// Which part of it.
         text: String,
@@ -88,7 +88,11 @@ pub(super) fn read(text: &str, shape: &mut Shape) -> Result<Node, ConditionError
     let mut parser = Parser { tokens, shape, open: 0 };
     let read = parser.choice()?;
     if let Some(token) = parser.tokens.next() {
-        let why = format!("{token} stands where AND, OR or the end is expected");
+        let hint = match token {
+            Token::Number(_) => "; elements of a list stand in brackets: `axes[0].load`",
+            _ => "",
+        };
+        let why = format!("{token} stands where AND, OR or the end is expected{hint}");
         return Err(parser.tokens.error(why));
     }
     parser.switch(read).map(|read| read.node)
@@ -403,10 +407,10 @@ impl Parser<'_> {
                 None => Vec::new(),
             },
         };
-        let ([_, .., Part::Key(_)], [within @ .., _]) = (path.as_slice(), path.as_slice()) else {
-            return Err(self.tokens.error("has takes a key of a document: `has(motor.rpm)`".to_owned()));
+        let [within @ .., Part::Key(_)] = path.as_slice() else {
+            return Err(self.tokens.expected("a key, as in `has(motor.rpm)`"));
         };
-        let within = self.slot(within)?;
+        let within = if within.is_empty() { None } else { Some(self.slot(within)?) };
         let slot = self.slot(&path)?;
         Ok(Read { node: Node::Has { slot, within }, sort: Sort::Switch, deep: 1 })
     }
@@ -458,11 +462,11 @@ impl Parser<'_> {
 
     fn open(&mut self) -> Result<(), ConditionError> {
         self.open += 1;
-        if self.open > DEEP_MAX { Err(ConditionError::TooDeep) } else { Ok(()) }
+        if self.open > DEEP_MAX + 1 { Err(ConditionError::TooDeep) } else { Ok(()) }
     }
 
     fn made(&self, node: Node, sort: Sort, deep: usize) -> Reading {
-        if deep >= DEEP_MAX { Err(ConditionError::TooDeep) } else { Ok(Read { node, sort, deep: deep + 1 }) }
+        if deep > DEEP_MAX { Err(ConditionError::TooDeep) } else { Ok(Read { node, sort, deep: deep + 1 }) }
     }
 
     fn switch(&self, read: Read) -> Reading {

@@ -30,7 +30,7 @@ pub enum RuleError {
     #[error("there are {0} rules, and there may be 1 to {RULES_MAX} in a set")]
     Number(usize),
     /// A condition is not understood.
-    #[error("the condition `{condition}`: {reason}")]
+    #[error("the condition `{}`: {reason}", shown(condition))]
     Condition {
         /// Which rule, in the order of the specification.
         index: usize,
@@ -39,6 +39,11 @@ pub enum RuleError {
         /// Why.
         reason: ConditionError,
     },
+}
+
+/// A condition as a line.
+fn shown(condition: &str) -> String {
+    condition.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 /// What has become of a message.
@@ -131,6 +136,11 @@ impl RuleSet {
     /// What each rule makes of a message, in the order in which they are asked, with its number. Nothing fires.
     pub fn explain(&self, tuple: &Tuple) -> Vec<(usize, Explanation)> {
         self.rules.iter().map(|rule| (rule.index, Explanation::of(&rule.node, tuple))).collect()
+    }
+
+    /// A place that its conditions ask for and that messages of numbers never have.
+    pub fn place_beside_numbers(&self) -> Option<String> {
+        self.shape.first_outside(&["value", "values"])
     }
 
     /// What it has counted, by rule.

@@ -29,11 +29,12 @@ pub(super) enum Sign {
 }
 
 /// Signs as they are written, longer ones first.
-const SIGNS: [(&str, Sign); 22] = [
+const SIGNS: [(&str, Sign); 23] = [
     ("<=", Sign::AtMost),
     (">=", Sign::AtLeast),
     ("==", Sign::Equal),
     ("!=", Sign::Unequal),
+    ("<>", Sign::Unequal),
     ("&&", Sign::And),
     ("||", Sign::Or),
     ("<", Sign::Less),
@@ -125,7 +126,7 @@ impl<'a> Tokens<'a> {
                     '%' => "`%` is not there, since all numbers are floating-point numbers".to_owned(),
                     '{' => "documents do not stand in conditions: ask for the keys of one, `motor.rpm`"
                         .to_owned(),
-                    _ => format!("`{first}` means nothing in a condition"),
+                    _ => format!("`{}` means nothing in a condition", first.escape_debug()),
                 };
                 Err(self.error_at(from, why))
             }
@@ -262,7 +263,9 @@ fn quoted(text: &str, quote: char) -> Result<(String, usize), &'static str> {
                     let hexadecimal: String = letters.by_ref().take(digits).map(|(_, digit)| digit).collect();
                     let code = u32::from_str_radix(&hexadecimal, 16).ok();
                     let code = code.filter(|_| hexadecimal.len() == digits);
-                    code.and_then(char::from_u32).ok_or("behind \\u stand four digits, behind \\U eight")
+                    code.and_then(char::from_u32).ok_or(
+                        "behind \\u stand four hexadecimal digits, behind \\U eight, the number of a letter",
+                    )
                 };
                 read.push(match escaped {
                     'n' => '\n',

@@ -114,6 +114,13 @@ impl Shape {
         self.paths.get(slot).map(|path| written(path)).unwrap_or_default()
     }
 
+    /// A path that begins with another key than these.
+    pub(super) fn first_outside(&self, keys: &[&str]) -> Option<String> {
+        let is_inside =
+            |path: &[Part]| matches!(path.first(), Some(Part::Key(key)) if keys.contains(&&**key));
+        self.paths.iter().find(|path| !is_inside(path)).map(|path| written(path))
+    }
+
     /// The step below, by key.
     fn key(&self, at: usize, key: &str) -> Option<usize> {
         let is_it = |part: &Part| matches!(part, Part::Key(known) if **known == *key);

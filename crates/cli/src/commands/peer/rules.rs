@@ -1,50 +1,28 @@
 //! `verge rule`: what peers do when a message says so.
 
-use super::posts::peers;
-use super::{Trouble, places};
+use super::Trouble;
+use super::functions::{Row, add, read, remove, rows, tell_troubles, trace};
 use crate::arguments::Format;
 use crate::arguments::rule::{RuleArguments, RuleCommand};
 use config::Config;
-use console::{Outcome, RED, coloured, complain, json, line, table, yes};
-use functions::{FunctionSpec, Written, WrittenRule};
+use console::{Outcome, RED, coloured, json, line, table, yes};
+use functions::{Written, WrittenRule, check_payload};
 use processing::PayloadType;
 use processing::rules::{RuleSet, RuleSpec, Tuple, Verdict};
-use report::{FunctionReport, RunningReport, TracedReport};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::Serialize;
 use std::io::BufRead;
-use verge::Error;
 
 pub fn rule(config: &Config, command: &RuleCommand, format: Format) -> Outcome {
     match command {
         RuleCommand::Add { name, rules, at } => {
             let text = written(rules, true)?;
-            if let Some(known) = &config.peers {
-                // With the lines of the file, and before anybody is asked.
-                FunctionSpec::read(&text, &known.space)
-                    .map_err(|error| Trouble(place(rules) + &error.to_string()))?;
-            }
-            let done = peers(config, at.peer.as_deref())?.add_function(name, &text)?;
-            if format == Format::Json {
-                json(&Added { name, version: done.version, copies: done.copies })?;
-            }
-            Ok(yes(true))
+            add(config, (name, &text), &place(rules), (at.peer.as_deref(), format))
         }
         RuleCommand::Test { rules, message } => test(rules, message.as_deref(), format),
         RuleCommand::List { at } => list(config, at.peer.as_deref(), format),
-        RuleCommand::Remove { name, at } => {
-            peers(config, at.peer.as_deref())?.remove_function(name)?;
-            Ok(yes(true))
-        }
+        RuleCommand::Remove { name, at } => remove(config, name, at.peer.as_deref()),
         RuleCommand::Trace { name, last, at } => trace(config, name, *last, (at.peer.as_deref(), format)),
     }
-}
-
-#[derive(Serialize)]
-struct Added<'a> {
-    name: &'a str,
-    version: u64,
-    copies: u64,
 }
 
 /// Where rules were read.
@@ -55,8 +33,7 @@ fn place(rules: &RuleArguments) -> String {
 /// The text of the rules that were given.
 fn written(rules: &RuleArguments, runs: bool) -> Result<String, Trouble> {
     if let Some(file) = &rules.file {
-        let read = std::fs::read_to_string(file);
-        return read.map_err(|error| Trouble(format!("cannot read {}: {error}", file.display())));
+        return read(file);
     }
     let Some(on) = rules.on.clone().or_else(|| (!runs).then(String::new)) else {
         return Err(Trouble("say which messages the rule looks at: --on 'motor, temp*'".to_owned()));
@@ -70,8 +47,11 @@ fn written(rules: &RuleArguments, runs: bool) -> Result<String, Trouble> {
         give: rules.give.clone(),
         topic: rules.topic.clone(),
         alarm: rules.alarm,
+        start: rules.start.clone(),
+        lasts: None,
     };
-    let written = Written { on, payload: rules.payload.clone(), rules: vec![rule] };
+    let (payload, rules) = (rules.payload.clone(), vec![rule]);
+    let written = Written { on, payload, runs: None, give: None, topic: None, operator: None, rules };
     written.to_text().map_err(|error| Trouble(error.to_string()))
 }
 
@@ -116,13 +96,14 @@ fn test(arguments: &RuleArguments, message: Option<&str>, format: Format) -> Out
     };
     let specs: Vec<RuleSpec> = written.rules.iter().map(spec).collect();
     let rules = RuleSet::read(&specs).map_err(|error| wrong(error.to_string()))?;
+    check_payload(&payload, &rules).map_err(|error| wrong(error.to_string()))?;
     let tuple = rules.tuple();
     let mut testing = Testing { names, payload, rules, tuple, format };
     if let Some(message) = message {
-        return Ok(yes(testing.tell(message)?));
+        return Ok(yes(testing.tell(message.as_bytes())?));
     }
     let mut fires = false;
-    for text in std::io::stdin().lock().lines() {
+    for text in std::io::stdin().lock().split(b'\n') {
         fires |= testing.tell(&text?)?;
     }
     Ok(yes(fires))
@@ -130,8 +111,8 @@ fn test(arguments: &RuleArguments, message: Option<&str>, format: Format) -> Out
 
 impl Testing {
     /// Says what becomes of a message. Returns whether a rule would fire.
-    fn tell(&mut self, message: &str) -> Result<bool, Trouble> {
-        let unread = self.tuple.read(&self.payload, message.as_bytes()).err().map(|fault| fault.to_string());
+    fn tell(&mut self, message: &[u8]) -> Result<bool, Trouble> {
+        let unread = self.tuple.read(&self.payload, message).err().map(|fault| fault.to_string());
         let verdict = match unread {
             None => self.rules.judge(contract::Time(0), &self.tuple),
             Some(_) => Verdict::None,
@@ -149,7 +130,7 @@ impl Testing {
                 parts: explanation.findings.iter().map(ToString::to_string).collect(),
             })
             .collect();
-        let tested = Tested { message, fires, unread, rules };
+        let tested = Tested { message: &String::from_utf8_lossy(message), fires, unread, rules };
         if self.format == Format::Json {
             line(&serde_json::to_string(&tested).map_err(|error| Trouble(error.to_string()))?)?;
             return Ok(tested.fires.is_some());
@@ -167,7 +148,7 @@ impl Testing {
 }
 
 /// What a rule makes of a message, for people.
-fn tell_rule(name: &str, holds: Option<bool>, parts: &[String]) -> Result<(), Trouble> {
+pub(super) fn tell_rule(name: &str, holds: Option<bool>, parts: &[String]) -> Result<(), Trouble> {
     let verdict = match holds {
         Some(true) => "holds",
         Some(false) => "does not hold",
@@ -180,76 +161,9 @@ fn tell_rule(name: &str, holds: Option<bool>, parts: &[String]) -> Result<(), Tr
     parts.iter().try_for_each(|part| line(&format!("    {part}")))
 }
 
-/// Rules of one name, and where they run.
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    version: u64,
-    text: String,
-    /// The peer that runs them; `null`: none of those that were asked.
-    peer: Option<String>,
-    running: Option<RunningReport>,
-}
-
-#[derive(Deserialize)]
-struct Listed {
-    functions: Vec<FunctionReport>,
-    silent: usize,
-}
-
-/// What peers say of rules.
-#[derive(Default)]
-struct Heard {
-    kept: BTreeMap<String, FunctionReport>,
-    /// By name and version, and where.
-    running: BTreeMap<(String, u64), (String, RunningReport)>,
-    silent: usize,
-    answered: bool,
-}
-
-impl Heard {
-    fn hear(&mut self, peer: &str, place: &str) -> Result<(), String> {
-        let listed: Listed = ask(place, "/api/v1/functions")?;
-        let running: Vec<RunningReport> = ask(place, "/api/v1/running")?;
-        self.answered = true;
-        self.silent = self.silent.max(listed.silent);
-        for function in listed.functions {
-            let known = self.kept.get(&function.name);
-            if known.is_none_or(|known| known.version < function.version) {
-                self.kept.insert(function.name.clone(), function);
-            }
-        }
-        let running =
-            running.into_iter().map(|one| ((one.name.clone(), one.version), (peer.to_owned(), one)));
-        self.running.extend(running);
-        Ok(())
-    }
-
-    fn rows(mut self) -> Vec<Row> {
-        let rows = self.kept.into_values().map(|FunctionReport { name, version, text }| {
-            let (peer, running) = self.running.remove(&(name.clone(), version)).unzip();
-            Row { name, version, text, peer, running }
-        });
-        rows.collect()
-    }
-}
-
 fn list(config: &Config, peer: Option<&str>, format: Format) -> Outcome {
-    let mut heard = Heard::default();
-    for (peer, place) in places(config, peer)? {
-        if let Err(why) = heard.hear(&peer, &place) {
-            complain(&format!("verge: {peer}: {why}"));
-        }
-    }
-    if !heard.answered {
-        return Err(Trouble("no peer answers".to_owned()));
-    }
-    if heard.silent > 0 {
-        complain(&format!("verge: {} peers have not answered, and something may lack", heard.silent));
-    }
-    let rows = heard.rows();
-    let runs = |row: &Row| row.running.as_ref().is_some_and(|running| running.trouble.is_none());
-    let well = rows.iter().all(runs);
+    let mut rows = rows(config, peer)?;
+    rows.retain(|row| row.written().is_none_or(|written| written.operator.is_none()));
     if format == Format::Json {
         json(&rows)?;
     } else if rows.is_empty() {
@@ -257,7 +171,7 @@ fn list(config: &Config, peer: Option<&str>, format: Format) -> Outcome {
     } else {
         show(&rows)?;
     }
-    Ok(yes(well))
+    Ok(yes(rows.iter().all(Row::is_well)))
 }
 
 fn show(rows: &[Row]) -> Result<(), Trouble> {
@@ -284,64 +198,5 @@ fn show(rows: &[Row]) -> Result<(), Trouble> {
         }
     }
     line(&shown.to_string())?;
-    for row in rows {
-        let Some(running) = &row.running else { continue };
-        let trouble = running.trouble.as_ref().map(|why| format!("does not run: {why}"));
-        let dropped = (running.dropped > 0)
-            .then(|| format!("{} messages came too fast, and are lost to it", running.dropped));
-        let failed = running
-            .rules
-            .iter()
-            .filter_map(|rule| Some(format!("rule {}: {}", rule.name, rule.why.as_ref()?)));
-        for text in trouble.into_iter().chain(dropped).chain(failed) {
-            line(&format!("{} {text}", coloured(&format!("{}:", row.name), RED)))?;
-        }
-    }
-    Ok(())
-}
-
-/// What a peer answers.
-fn ask<T: serde::de::DeserializeOwned>(place: &str, path: &str) -> Result<T, String> {
-    let body = verge::ask_peer(place, path).map_err(|error| error.to_string())?;
-    serde_json::from_str(&body).map_err(|error| format!("it says what cannot be read: {error}"))
-}
-
-fn trace(config: &Config, name: &str, last: usize, (peer, format): (Option<&str>, Format)) -> Outcome {
-    let mut troubles = Vec::new();
-    for (peer, place) in places(config, peer)? {
-        let path = format!("/api/v1/functions/{name}/trace");
-        match verge::ask_peer(&place, &path) {
-            Ok(body) => {
-                let traced: Vec<TracedReport> = serde_json::from_str(&body)
-                    .map_err(|error| Trouble(format!("{peer} says what cannot be read: {error}")))?;
-                let traced = traced.get(traced.len().saturating_sub(last)..).unwrap_or_default();
-                return tell_trace(traced, format);
-            }
-            Err(Error::Nothing) => {}
-            Err(error) => troubles.push(format!("{peer}: {error}")),
-        }
-    }
-    let beside = if troubles.is_empty() { String::new() } else { format!(" ({})", troubles.join("; ")) };
-    Err(Trouble(format!(
-        "no peer that was asked runs `{name}`{beside}: `verge rule list` shows what there is"
-    )))
-}
-
-fn tell_trace(traced: &[TracedReport], format: Format) -> Outcome {
-    if format == Format::Json {
-        json(&traced)?;
-        return Ok(yes(!traced.is_empty()));
-    }
-    for one in traced {
-        let at = jiff::Timestamp::from_nanosecond(i128::from(one.at))
-            .map(|at| format!("{at:.3}"))
-            .unwrap_or_default();
-        let rule = one.rule.as_ref().map(|rule| format!(": rule {rule}")).unwrap_or_default();
-        line(&format!("{at}  {}  {}{rule}  {}", one.topic, one.verdict, one.message))?;
-        one.rules.iter().try_for_each(|rule| tell_rule(&rule.name, rule.holds, &rule.parts))?;
-    }
-    if traced.is_empty() {
-        line("No message has come yet.")?;
-    }
-    Ok(yes(!traced.is_empty()))
+    tell_troubles(rows)
 }
