@@ -58,7 +58,7 @@ fn cases() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
         ("format", vec![("decimals", number(3.0))]),
         ("format", vec![("as", text("json")), ("key", text("a"))]),
         ("sparkplug", vec![("metric", text("a"))]),
-        ("rule", vec![("if", text("a[0] > 1 OR value > 1 OR values[1] < 0")), ("say", text("fires"))]),
+        ("rule", vec![("if", text("value > 1 OR values[1] < 0")), ("say", text("fires"))]),
     ]
 }
 
