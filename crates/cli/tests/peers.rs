@@ -187,42 +187,66 @@ fn what_is_wanted_comes_although_the_peer_dies_that_was_asked() {
     assert!(!hasty.is_wanted());
 }
 
+/// A pair of brokers, and peers beside it.
+struct Plant {
+    // Before the folder with their logs.
+    running: Vec<(&'static str, Process)>,
+    pair: Pair,
+    peers: Peers,
+}
+
+impl Plant {
+    fn start<const COUNT: usize>() -> Plant {
+        let (ports, http) = (free_ports::<COUNT>(), free_ports::<COUNT>());
+        let mut text = "[overlay]\nalive = \"200ms\"\n".to_owned();
+        for (name, (port, http)) in NAMES.iter().zip(ports.iter().zip(http)) {
+            text += &format!("[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\n");
+        }
+        let pair = Pair::start(&text);
+        let start = |name: &&'static str| {
+            let mut command = support::program(["peer", "run", name]);
+            let command = command.arg("--config").arg(&pair.site.config);
+            (*name, Process::start(command, pair.site.folder.path(name)))
+        };
+        let running = NAMES[..COUNT].iter().map(start).collect();
+        let peers = Peers::at(&http.map(|port| format!("127.0.0.1:{port}")).join(",")).unwrap();
+        Plant { running, pair, peers }
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let config = self.pair.site.config.display().to_string();
+        self.pair.site.folder.run(words.iter().copied().chain(["-c", &config]))
+    }
+}
+
 /// Rules run at one peer, and at another one when that dies; what they say comes to who wants it and to a topic, and why they do not fire is told.
 #[test]
 fn rules_run_at_one_peer_and_at_another_one_when_that_dies() {
-    let (ports, http) = (free_ports::<3>(), free_ports::<3>());
-    let mut text = "[overlay]\nalive = \"200ms\"\n".to_owned();
-    for (name, (port, http)) in NAMES.iter().zip(ports.iter().zip(http)) {
-        text += &format!("[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\n");
-    }
-    let pair = Pair::start(&text);
-    let config = pair.site.config.display().to_string();
-    let run = |words: &[&str]| pair.site.folder.run(words.iter().copied().chain(["-c", &config]));
-    let start = |name: &str| {
-        let mut command = support::program(["peer", "run", name]);
-        Process::start(command.arg("--config").arg(&pair.site.config), pair.site.folder.path(name))
-    };
-    let mut running: Vec<(&str, Process)> = NAMES[..3].iter().map(|name| (*name, start(name))).collect();
-    let rules = pair.site.folder.write(
+    let mut plant = Plant::start::<3>();
+    let mut running = std::mem::take(&mut plant.running);
+    let rules = plant.pair.site.folder.write(
         "tanks.toml",
         "on = \"tank, level; deadline=1s\"\n[[rule]]\nname = \"overflow\"\nif = \"level > 90 AND NOT pump.on\"\nsay = \"overflow\"\n\
          give = \"warning, tank\"\nalarm = true\n[[rule]]\nname = \"high\"\nif = \"level > 80\"\npriority = 1\ntopic = \"plant/high\"\n",
     );
     let rules = rules.to_str().unwrap();
-    let tested = run(&["rule", "test", rules, "-m", r#"{"level": 95, "pump": {"on": true}}"#]);
+    let tested = plant.run(&["rule", "test", rules, "-m", r#"{"level": 95, "pump": {"on": true}}"#]);
     tested.must(0, &["rule high fires", "NOT pump.on: does not hold (pump.on is true)"]);
-    run(&["rule", "test", rules, "-m", r#"{"height": 95}"#])
+    plant
+        .run(&["rule", "test", rules, "-m", r#"{"height": 95}"#])
         .must(1, &["no rule fires", "level is not there"]);
-    run(&["rule", "add", "x", "--on", "tank", "--if", "level > 1"]).must(2, &["says nothing of what to do"]);
-    wait_until("a peer takes them", || run(&["rule", "add", "tanks", rules]).code == Some(0));
-    let listed = || -> Value { serde_json::from_str(&run(&["rule", "list", "-o", "json"]).out).unwrap() };
+    plant
+        .run(&["rule", "add", "x", "--on", "tank", "--if", "level > 1"])
+        .must(2, &["says nothing of what to do"]);
+    wait_until("a peer takes them", || plant.run(&["rule", "add", "tanks", rules]).code == Some(0));
+    let listed =
+        || -> Value { serde_json::from_str(&plant.run(&["rule", "list", "-o", "json"]).out).unwrap() };
     let runs_at = || Some(listed()[0]["peer"].as_str()?.to_owned());
-    let first = wait_for("they run", || runs_at().filter(|_| run(&["rule", "list"]).code == Some(0)));
-    let peers = Peers::at(&http.map(|port| format!("127.0.0.1:{port}")).join(",")).unwrap();
-    let (consumer, producer) = (pair.site.client(), pair.site.client());
-    let warnings = consumer.interest(&peers, "warning, *").unwrap();
+    let first = wait_for("they run", || runs_at().filter(|_| plant.run(&["rule", "list"]).code == Some(0)));
+    let (consumer, producer) = (plant.pair.site.client(), plant.pair.site.client());
+    let warnings = consumer.interest(&plant.peers, "warning, *").unwrap();
     let high = consumer.subscribe("plant/high").unwrap();
-    let tank = producer.announce(&peers, "tank, level; period=5ms, retain=50").unwrap();
+    let tank = producer.announce(&plant.peers, "tank, level; period=5ms, retain=50").unwrap();
     wait_until("it is looked at", || tank.is_wanted());
     let fires = || {
         tank.publish(br#"{"level": 95, "pump": {"on": false}}"#).unwrap();
@@ -246,40 +270,30 @@ fn rules_run_at_one_peer_and_at_another_one_when_that_dies() {
             said.then_some(true)
         );
     }
-    run(&["rule", "trace", "tanks", "-n", "2"])
+    plant
+        .run(&["rule", "trace", "tanks", "-n", "2"])
         .must(0, &["level > 80: does not hold (level is 70)", "not JSON"]);
     let counts = &listed()[0]["running"];
     assert_eq!((&counts["unread"], &counts["rules"][1]["fired"]), (&1.into(), &2.into()), "{counts}");
-    let log = std::fs::read_to_string(pair.site.folder.path(&first)).unwrap();
+    let log = std::fs::read_to_string(plant.pair.site.folder.path(&first)).unwrap();
     assert!(log.contains("function tanks, rule overflow, rv/"), "{log}");
     // Another peer goes on.
     let dead = running.iter().position(|(name, _)| **name == *first).unwrap();
     running.remove(dead).1.kill();
     assert_eq!(wait_for("a rule fires elsewhere", fires).payload, b"overflow");
     assert!(runs_at().is_some_and(|now| now != first));
-    run(&["rule", "remove", "tanks"]).must(0, &[]);
+    plant.run(&["rule", "remove", "tanks"]).must(0, &[]);
     wait_until("nobody looks any more", || !tank.is_wanted());
     assert_eq!(listed(), serde_json::json!([]));
-    run(&["rule", "remove", "tanks"]).must(1, &["nothing is called `tanks`"]);
-    run(&["rule", "trace", "tanks"]).must(2, &["no peer that was asked runs `tanks`"]);
+    plant.run(&["rule", "remove", "tanks"]).must(1, &["nothing is called `tanks`"]);
+    plant.run(&["rule", "trace", "tanks"]).must(2, &["no peer that was asked runs `tanks`"]);
 }
 
 /// An operator runs as a function; one that runs only when it is asked to is started by a rule, gets the message that started it, and ends by itself.
 #[test]
 fn a_rule_starts_a_function_for_the_message_that_says_so() {
-    let (ports, http) = (free_ports::<2>(), free_ports::<2>());
-    let mut text = "[overlay]\nalive = \"200ms\"\n".to_owned();
-    for (name, (port, http)) in NAMES.iter().zip(ports.iter().zip(http)) {
-        text += &format!("[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\n");
-    }
-    let pair = Pair::start(&text);
-    let config = pair.site.config.display().to_string();
-    let run = |words: &[&str]| pair.site.folder.run(words.iter().copied().chain(["-c", &config]));
-    let start = |name: &str| {
-        let mut command = support::program(["peer", "run", name]);
-        Process::start(command.arg("--config").arg(&pair.site.config), pair.site.folder.path(name))
-    };
-    let _running = [start("p1"), start("p2")];
+    let plant = Plant::start::<2>();
+    let run = |words: &[&str]| plant.run(words);
     for (name, text) in [
         (
             "pre",
@@ -290,15 +304,19 @@ fn a_rule_starts_a_function_for_the_message_that_says_so() {
             "on = \"image, bad\"\ntype = \"json:RESULT\"\nruns = \"asked\"\ntopic = \"plant/post\"\n[operator]\nkind = \"format\"\n",
         ),
     ] {
-        let file = pair.site.folder.write(&format!("{name}.toml"), text).display().to_string();
+        let file = plant.pair.site.folder.write(&format!("{name}.toml"), text).display().to_string();
         wait_until("a peer takes it", || run(&["function", "add", name, &file]).code == Some(0));
     }
-    let is = |what: &str| run(&["function", "list"]).out.contains(what);
-    wait_until("one runs, and one waits", || is("runs ") && is("waits"));
-    let peers = Peers::at(&http.map(|port| format!("127.0.0.1:{port}")).join(",")).unwrap();
-    let client = pair.site.client();
+    let listed = || -> Value { serde_json::from_str(&run(&["function", "list", "-o", "json"]).out).unwrap() };
+    // By name: `post` is before `pre`.
+    let waits = |of: usize| {
+        let running = &listed()[of]["running"];
+        running["trouble"].is_null().then(|| running["waits"].as_bool()).flatten()
+    };
+    wait_until("one runs, and one waits", || waits(0) == Some(true) && waits(1) == Some(false));
+    let client = plant.pair.site.client();
     let post = client.subscribe("plant/post").unwrap();
-    let raw = client.announce(&peers, "image, raw; period=5ms, retain=50").unwrap();
+    let raw = client.announce(&plant.peers, "image, raw; period=5ms, retain=50").unwrap();
     wait_until("it is looked at", || raw.is_wanted());
     // Who looks at it may begin a moment after who publishes it.
     let first = wait_for("it is started", || {
@@ -316,18 +334,18 @@ fn a_rule_starts_a_function_for_the_message_that_says_so() {
         .map(|message| String::from_utf8(message.payload).unwrap())
         .collect();
     assert_eq!(came, (10..30).map(|number: u32| number.to_string()).collect::<Vec<_>>());
-    wait_until("it ends by itself", || is("waits"));
+    wait_until("it ends by itself", || waits(0) == Some(true));
     // The message that starts it comes to it.
     raw.publish(br#"{"RESULT": 77}"#).unwrap();
     assert_eq!(post.next_within(Duration::from_secs(5)).unwrap().payload, b"77");
-    wait_until("it ends again", || is("waits"));
+    wait_until("it ends again", || waits(0) == Some(true));
     run(&["function", "start", "post"]).must(0, &[]);
-    wait_until("it runs", || !is("waits"));
+    wait_until("it runs", || waits(0) == Some(false));
     run(&["function", "stop", "post"]).must(0, &[]);
-    wait_until("it waits", || is("waits"));
+    wait_until("it waits", || waits(0) == Some(true));
     run(&["function", "start", "nothing"]).must(2, &["no function `nothing`"]);
     run(&["function", "remove", "post"]).must(0, &[]);
-    wait_until("it is gone", || !is("post"));
+    wait_until("it is gone", || listed()[0]["name"] == "pre");
 }
 
 /// What was put is there when two of the three die that have it, and when all have been killed and come back.

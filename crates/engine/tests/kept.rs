@@ -482,6 +482,40 @@ fn come_back(seed: u64) -> Wrong {
     play.wrong
 }
 
+/// One world of one region, in which a peer is cut off or stands still for so long that another one takes over, and goes on afterwards.
+fn heal(seed: u64) -> Wrong {
+    let mut play = Play::empty(seed);
+    for _ in 0..4 {
+        let of = play.world.add(at(10.0, 10.0));
+        play.world.start(of);
+    }
+    play.world.run_for(SETTLES);
+    (0..8).for_each(|_| play.put_function());
+    play.world.run_for(Span::secs(1));
+    play.hear_of_functions();
+    for _ in 0..3 {
+        let of = play.world.random.usize(..4);
+        let span = Span::secs(6) + Span::millis(play.world.random.i64(0..14_000));
+        if play.world.random.bool() {
+            play.world.players[of].part = 1;
+            play.world.run_for(span);
+            play.world.players[of].part = 0;
+        } else {
+            play.world.players[of].stopped_until = play.world.now + span;
+            play.world.run_for(span);
+        }
+        // Copies are compared once more within this.
+        play.world.run_for(SETTLES + REARRANGES);
+        play.check_functions();
+    }
+    play.wrong
+}
+
+#[test]
+fn after_a_cut_a_function_runs_once_again() {
+    assert_eq!(wrong_in(seeds(10), heal), []);
+}
+
 #[test]
 fn a_function_goes_on_while_the_peer_comes_back_to_which_it_falls() {
     assert_eq!(wrong_in(seeds(20), come_back), []);

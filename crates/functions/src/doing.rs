@@ -56,13 +56,17 @@ impl Doing for Judging<'_> {
         let Some((rule, outlet, starter)) = self.rules.get_mut(index) else { return Ok(()) };
         let said = rule.say.as_ref().map_or(&*message.payload, |text| text.as_bytes());
         let words = |error: Error| error.to_string();
-        let started = starter.as_mut().map_or(Ok(false), |starter| starter.start(&self.peers)).map_err(words);
-        let waited = if started == Ok(true) && outlet.gives() && !outlet.wait() {
+        // Somebody may have stopped it meanwhile. Of one that is given nothing nobody knows.
+        let is_there = !outlet.gives() || outlet.is_wanted();
+        let started =
+            starter.as_mut().map_or(Ok(false), |starter| starter.start(&self.peers, is_there)).map_err(words);
+        let has_come = started != Ok(true) || !outlet.gives() || outlet.wait();
+        let published = outlet.publish(said);
+        let nobody = if starter.is_some() && outlet.gives() && !(has_come && outlet.is_wanted()) {
             Err("what it has started does not want what it gives".to_owned())
         } else {
             Ok(())
         };
-        let published = outlet.publish(said);
         let alarmed = if rule.alarm {
             let whose =
                 format!("function {}, rule {}, {}", self.running.duty.name, rule.when.name, message.topic);
@@ -71,7 +75,7 @@ impl Doing for Judging<'_> {
             Ok(())
         };
         let is_refused = matches!(&published, Err(error) if is_refused(error));
-        match started.and(waited).and(published.map_err(words)).and(alarmed) {
+        match started.and(published.map_err(words)).and(nobody).and(alarmed) {
             Ok(()) => self.running.count(),
             Err(why) => {
                 self.running.fail(Some(index), why.clone());

@@ -12,6 +12,8 @@ use verge::{Announcement, Client, Error, Peers, Publisher};
 const PUBLISHES_WITHIN: Duration = Duration::from_secs(5);
 /// How long a function that has just been started is given to subscribe what it wants.
 const SUBSCRIBES_WITHIN: Duration = Duration::from_millis(50);
+/// How long one that was stopped, or whose time is over, may take to want nothing any more.
+const ENDS_WITHIN: Duration = Duration::from_millis(200);
 /// Alarms of one function that the log says in a second.
 const ALARMS_MAX: u32 = 10;
 /// The most letters of a message that the log says.
@@ -44,6 +46,10 @@ impl Outlet {
 
     /// Waits for who has just been started and is to want what this gives. Returns whether somebody does.
     pub(crate) fn wait(&self) -> bool {
+        if self.is_wanted() {
+            // By one that is just about to end.
+            std::thread::sleep(ENDS_WITHIN);
+        }
         let until = Instant::now() + PUBLISHES_WITHIN;
         while !self.is_wanted() {
             if Instant::now() >= until {
@@ -78,6 +84,8 @@ impl Outlet {
     }
 }
 
+/// How long it is waited before one that has not come is started again.
+const STARTS_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// A function that ends so soon may have ended.
 const NEARLY: Duration = Duration::from_millis(500);
 
@@ -94,14 +102,15 @@ impl Starter {
         Starter { name: name.to_owned(), lasts, at: None }
     }
 
-    /// Starts it, unless it has just been started: it goes on so long after the last time, more or less half of it. Returns whether it may have
-    /// ended before.
-    pub(crate) fn start(&mut self, peers: &Peers) -> Result<bool, Error> {
+    /// Starts it, unless it has just been started and is there: it goes on so long after the last time, more or less half of it. Returns whether it
+    /// may have ended before.
+    pub(crate) fn start(&mut self, peers: &Peers, is_there: bool) -> Result<bool, Error> {
         let half = Duration::from_nanos(self.lasts.as_nanos_u64() / 2);
-        if self.at.is_some_and(|at| at.elapsed() < half) {
+        let rests = if is_there { half } else { STARTS_AGAIN_AFTER.min(half) };
+        if self.at.is_some_and(|at| at.elapsed() < rests) {
             return Ok(false);
         }
-        let is_new = self.at.is_none_or(|at| at.elapsed() + NEARLY >= half * 2);
+        let is_new = !is_there || self.at.is_none_or(|at| at.elapsed() + NEARLY >= half * 2);
         peers.start_function(&self.name, Some(self.lasts))?;
         self.at = Some(Instant::now());
         Ok(is_new)

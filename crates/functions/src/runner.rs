@@ -77,7 +77,8 @@ impl Runner {
         }
     }
 
-    fn begin(&self, running: &Arc<Running>) {
+    /// Begins with one. Returns whether it could.
+    fn begin(&self, running: &Arc<Running>) -> bool {
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let (hosting, runs) = (self.hosting.clone(), Arc::clone(running));
         let told = lock(&self.begun_told).clone();
@@ -95,13 +96,16 @@ impl Runner {
                 let mut threads = lock(&self.threads);
                 threads.retain(|thread| !thread.is_finished());
                 threads.push(thread);
+                true
             }
-            Err(error) => self.hosting.journal.warn(&format!("a function has no thread: {error}")),
+            Err(error) => {
+                self.hosting.journal.warn(&format!("a function has no thread: {error}"));
+                running.have_no_thread(&error);
+                false
+            }
         }
     }
-}
 
-impl Runner {
     /// There is no room for these; the log says so where that is new.
     fn say_beyond(&self, beyond: &[Duty]) {
         let names: Vec<Arc<str>> = beyond.iter().map(|duty| Arc::clone(&duty.name)).collect();
@@ -141,21 +145,21 @@ impl Work for Runner {
             }
             stays
         });
-        let mut waiting = Vec::new();
+        let mut here = Vec::new();
         for duty in duties {
             let (name, is_started) = (Arc::clone(&duty.name), duty.is_started);
             let (known, runs) =
                 running.entry(name).or_insert_with(|| (Arc::new(Running::new(duty, &self.hosting)), false));
             if !*runs && known.is_due(is_started) {
-                self.begin(known);
-                *runs = true;
-            } else if !*runs {
-                waiting.push(Arc::clone(&known.duty.name));
+                // Without a thread it is tried again at the next change.
+                *runs = self.begin(known);
+            } else if known.is_well() {
+                here.push(Arc::clone(&known.duty.name));
             }
         }
-        // Those that wait to be started are here as well as those that run.
+        // Those that wait to be started are here as well as those that run; and another peer may have thought since that they are not.
         if let Some(told) = &*lock(&self.begun_told) {
-            waiting.into_iter().for_each(|name| told(name));
+            here.into_iter().for_each(|name| told(name));
         }
     }
 

@@ -22,12 +22,16 @@ const RESTS: Duration = Duration::from_secs(2);
 /// Messages that are remembered, and how long each may be for that.
 const TRACED_MAX: usize = 64;
 const TRACED_BYTES_MAX: usize = 16 << 10;
+/// About so many bytes of reasons one answer has.
+const TRACE_BYTES_MAX: usize = 1 << 20;
 /// The most letters of a message that are shown.
 const SHOWN_MAX: usize = 200;
 
 /// A function that this peer runs.
 pub(crate) struct Running {
     pub(crate) duty: Duty,
+    /// What `every` of rules goes by: nobody sets it.
+    since: Instant,
     ended: AtomicBool,
     state: Mutex<State>,
 }
@@ -78,7 +82,7 @@ impl Running {
     pub(crate) fn new(duty: Duty, hosting: &Hosting) -> Running {
         let text = std::str::from_utf8(&duty.text).map_err(|error| error.to_string());
         let read = text.and_then(|text| {
-            let spec = FunctionSpec::read(text, &hosting.space).map_err(|error| error.to_string())?;
+            let spec = FunctionSpec::parse(text, &hosting.space).map_err(|error| error.to_string())?;
             let rules = match spec.does {
                 Does::Rules(_) => Some(spec.set().map_err(|error| error.to_string())?),
                 Does::Operator(_) => None,
@@ -105,12 +109,22 @@ impl Running {
             rules_failed: vec![(0, None); count],
             traced: VecDeque::new(),
         };
-        Running { duty, ended: AtomicBool::new(false), state: Mutex::new(state) }
+        Running { duty, since: Instant::now(), ended: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Whether it is to run: always, unless it waits for somebody to start it.
     pub(crate) fn is_due(&self, is_started: bool) -> bool {
         is_started || !self.state().spec.as_ref().is_some_and(|spec| spec.is_asked)
+    }
+
+    /// Whether it runs, or waits as it should.
+    pub(crate) fn is_well(&self) -> bool {
+        self.state().trouble.is_none()
+    }
+
+    /// It could not begin.
+    pub(crate) fn have_no_thread(&self, error: &std::io::Error) {
+        self.state().trouble = Some(format!("it has no thread: {error}"));
     }
 
     /// It ends soon.
@@ -184,17 +198,21 @@ impl Running {
             }
         });
         let found: Found = found.map_err(words)?;
+        if self.has_ended() {
+            return Ok(());
+        }
         self.state().trouble = None;
         hosting.journal.note(&format!("function {name} runs"));
         begun(name);
+        let before = self.state().dropped;
         while !self.has_ended() {
+            self.state().dropped = before + found.dropped();
             let Some(message) = found.next_within(LOOKS_EVERY) else {
                 client.check().map_err(words)?;
                 found.check().map_err(words)?;
-                let mut state = self.state();
-                state.dropped = found.dropped();
-                // Nothing comes meanwhile, and it goes on by itself.
-                state.trouble = client.without_primary().map_err(words)?;
+                // Nothing comes without one, and it goes on by itself.
+                let trouble = client.without_primary().map_err(words)?;
+                self.state().trouble = trouble;
                 continue;
             };
             self.state().trouble = None;
@@ -208,11 +226,12 @@ impl Running {
     /// Judges a message. Returns the rule that fires.
     pub(crate) fn judge(&self, message: &Message) -> Option<usize> {
         let at = now();
+        let passed = Time(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let mut state = self.state();
         let state = &mut *state;
         let ((rules, tuple), spec) = (state.rules.as_mut()?, state.spec.as_ref()?);
         let seen = match tuple.read(&spec.payload, &message.payload) {
-            Ok(()) => Ok(rules.judge(Time(at), tuple)),
+            Ok(()) => Ok(rules.judge(passed, tuple)),
             Err(fault) => Err(fault.to_string()),
         };
         let fires = match seen {
@@ -284,7 +303,19 @@ impl Running {
         let state = self.state();
         let Some(spec) = &state.spec else { return Vec::new() };
         let mut rules = state.rules.as_ref().map(|(rules, _)| (rules, rules.tuple()));
-        state.traced.iter().map(|traced| traced.report(spec, rules.as_mut())).collect()
+        // The newest ones, as long as that is not too much.
+        let (mut shown, mut bytes) = (Vec::new(), 0);
+        for traced in state.traced.iter().rev() {
+            let report = traced.report(spec, rules.as_mut());
+            let parts = report.rules.iter().flat_map(|rule| &rule.parts);
+            bytes += parts.map(String::len).sum::<usize>();
+            shown.push(report);
+            if bytes > TRACE_BYTES_MAX {
+                break;
+            }
+        }
+        shown.reverse();
+        shown
     }
 }
 

@@ -198,8 +198,16 @@ fn value(key: &str, why: String) -> SpecError {
 }
 
 impl FunctionSpec {
-    /// Reads a text; profiles and interests in it are of this space.
+    /// Reads a text, and sees that its operator can be set up; profiles and interests in it are of this space. A module may take a tenth of a second
+    /// to begin.
     pub fn read(text: &str, space: &Space) -> Result<FunctionSpec, SpecError> {
+        let spec = FunctionSpec::parse(text, space)?;
+        spec.operator()?;
+        Ok(spec)
+    }
+
+    /// Reads a text.
+    pub fn parse(text: &str, space: &Space) -> Result<FunctionSpec, SpecError> {
         let Written { on, payload, runs, give, topic, operator, rules } = Written::read(text)?;
         Interest::read(space, &on).map_err(|error| value("on", error.to_string()))?;
         let payload = PayloadType::from_str(&payload).map_err(|error| value("type", error.to_string()))?;
@@ -223,24 +231,27 @@ impl FunctionSpec {
         let spec = FunctionSpec { on, payload, is_asked, does };
         if let Does::Rules(_) = spec.does {
             check_payload(&spec.payload, &spec.set()?)?;
-            spec.check_loops(space)?;
-        } else {
-            spec.operator()?;
         }
+        spec.check_loops(space)?;
         Ok(spec)
     }
 
-    /// A rule that took what it gives would never end.
+    /// What took what it gives would never end.
     fn check_loops(&self, space: &Space) -> Result<(), SpecError> {
         let Ok(interest) = Interest::read(space, &self.on) else { return Ok(()) };
-        for rule in self.rules() {
-            let given = rule.outlet.give.as_ref().and_then(|give| Profile::read(space, give).ok());
-            if given.is_some_and(|given| interest.matches(&given)) {
-                let why = "it would take what it gives, without an end: give something else".to_owned();
-                return Err(SpecError::Rule { rule: rule.when.name.clone(), why });
-            }
+        let takes = |outlet: &OutletSpec| {
+            let given = outlet.give.as_ref().and_then(|give| Profile::read(space, give).ok());
+            given.is_some_and(|given| interest.matches(&given))
+        };
+        let why = "it would take what it gives, without an end: give something else".to_owned();
+        match &self.does {
+            Does::Operator(operator) if takes(&operator.outlet) => Err(value("give", why)),
+            Does::Operator(_) => Ok(()),
+            Does::Rules(rules) => match rules.iter().find(|rule| takes(&rule.outlet)) {
+                Some(rule) => Err(SpecError::Rule { rule: rule.when.name.clone(), why }),
+                None => Ok(()),
+            },
         }
-        Ok(())
     }
 
     /// Its rules, ready to look at messages; none, if it has an operator.
@@ -363,7 +374,7 @@ pub fn check_payload(payload: &PayloadType, rules: &RuleSet) -> Result<(), SpecE
         PayloadType::Text | PayloadType::Array(_) => match rules.place_beside_numbers() {
             Some(place) => {
                 let why =
-                    format!("numbers have `value` and `values[0]` alone, and conditions ask for `{place}`");
+                    format!("numbers have `value`, `values[0]` and so on, and conditions ask for `{place}`");
                 Err(value("type", why))
             }
             None => Ok(()),
@@ -416,6 +427,9 @@ fn rule(index: usize, text: WrittenRule, space: &Space) -> Result<Rule, SpecErro
     }
     let every = span("every", every.as_deref(), Span::ZERO).map_err(wrong)?;
     let lasts = span("for", lasts.as_deref(), STARTED_FOR).map_err(wrong)?;
+    if lasts == Span::ZERO {
+        return Err(wrong("`for` is zero, and must be longer".to_owned()));
+    }
     let outlet = outlet(give, topic, space).map_err(|(key, why)| wrong(format!("`{key}`: {why}")))?;
     if let Some(start) = start.as_ref().filter(|start| !engine::is_function_name(start)) {
         return Err(wrong(format!(
@@ -490,6 +504,7 @@ topic = "plant/warm"
             ("kind = \"average\"", "", "says no `kind`"),
             ("give = \"motor, mean\"", "", "go nowhere"),
             ("asked", "sometimes", "`runs`"),
+            ("motor, mean", "motor, speed", "it would take what it gives"),
             ("average", "wasm", "has a `module`"),
             ("window = 10", "module_base64 = \"AA==\"", "and no other one has"),
             ("[operator]", "[operators]", "operators"),
@@ -547,6 +562,7 @@ topic = "plant/warm"
             ("\n[[rule]]\nname", "type = \"f64\"\n[[rule]]\nname", "numbers have `value`"),
             ("alarm = true", "start = \"a b\"", "no function is called `a b`"),
             ("alarm = true", "start = \"x\"\nfor = \"-1s\"", "the rule `hot`: `for`"),
+            ("alarm = true", "start = \"x\"\nfor = \"0s\"", "the rule `hot`: `for` is zero"),
         ] {
             assert!(GOOD.contains(from), "{from}");
             let why = read(&GOOD.replacen(from, to, 1)).unwrap_err();

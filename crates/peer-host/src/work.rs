@@ -19,7 +19,7 @@ pub struct Duty {
 /// Hears of a function that runs now.
 pub type Begun = Arc<dyn Fn(Arc<str>) + Send + Sync>;
 
-/// Who runs functions. Nothing here waits.
+/// Who runs functions. Nothing here waits but `check` and `trace`, which may take a tenth of a second.
 pub trait Work: Send + Sync {
     /// Whether a text is a function.
     ///

@@ -453,6 +453,8 @@ impl Store {
                 self.syncing.hand_on(now);
             }
         }
+        // Two that each take the other one for who has to have it would both drop it: who says that it has it keeps it.
+        self.syncing.stay(id);
         // It is said when it is on disk, whoever has sent it before.
         self.after.push(After::Copied { to: from, token });
     }

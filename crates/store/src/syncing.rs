@@ -69,6 +69,11 @@ impl Syncing {
         self.looked = ItemId::MIN;
     }
 
+    /// Something that was about to leave stays for now.
+    pub(crate) fn stay(&mut self, id: ItemId) {
+        self.leaving.remove(&id);
+    }
+
     /// When something is due.
     pub(crate) fn due(&self) -> Time {
         self.compares_at.min(self.gives_at)

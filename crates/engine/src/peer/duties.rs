@@ -7,16 +7,16 @@
 
 use super::keeping::{Own, Places};
 use super::{Peer, PeerEffects, PutError, checked};
-use contract::{Location, Mutant, RingId, Span, Time};
+use contract::{Location, Mutant, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Item, Query, Ring, Version};
+use store::{Item, ItemId, Query, Ring, Version};
 
 /// How the keys begin that peers have for themselves; those of profiles never do.
 pub(super) const OWN: char = '=';
 /// How those of functions do.
 const FUNCTIONS: &str = "=function/";
-/// And those by which functions are started that run only when they are asked to. They are at the places of their functions.
+/// And those by which functions are started that run only when they are asked to. They have the places of their functions on the ring.
 const STARTS: &str = "=start/";
 /// And those by which who runs a function says so.
 const RUNS: &str = "=runs/";
@@ -163,46 +163,52 @@ impl Peer {
         if now < self.duties.from || !self.duties.kept.take_change() {
             return None;
         }
-        let ids: Vec<_> = self.duties.kept.ids().collect();
-        let (mut duties, mut started) = (Vec::new(), BTreeSet::new());
+        let kept: Vec<(ItemId, Arc<str>)> = self.duties.kept.all().collect();
         let own = self.rings.own().id.ring;
-        let mut runs = BTreeMap::new();
+        let (mut duties, mut unsaid) = (Vec::new(), BTreeMap::new());
         self.with_store(out, |store, places: &Places<'_>, through| {
-            for id in ids {
-                let Some(Item { key, version, location, value: Some(text), .. }) =
-                    store.item(now, id, through)
+            let (mut started, mut runs) = (BTreeSet::new(), BTreeMap::new());
+            for (id, key) in &kept {
+                if let Some(name) = key.strip_prefix(STARTS)
+                    && store.item(now, *id, through).is_some_and(|item| item.size.is_some())
+                {
+                    started.insert(name);
+                } else if let Some(name) = key.strip_prefix(RUNS)
+                    && let Some(item) = store.item(now, *id, through).filter(|item| item.size.is_some())
+                {
+                    runs.insert(name, item.version.by);
+                }
+            }
+            for (id, key) in &kept {
+                let (Some(name), Some(owner)) =
+                    (function_name(key), places.owners(id.place).first().copied())
                 else {
                     continue;
                 };
-                if let Some(name) = key.strip_prefix(STARTS) {
-                    started.insert(Arc::<str>::from(name));
-                } else if let Some(name) = key.strip_prefix(RUNS) {
-                    runs.insert(Arc::<str>::from(name), version.by);
-                } else if let Some(name) = function_name(&key)
-                    && let Some(owner) = places.owners(id.place).first().copied()
-                {
-                    let duty = Duty { name: name.into(), version, text, is_started: false };
-                    duties.push((owner, location, duty));
+                // Who has said last that it runs it, and is not the owner, goes on until the owner says so.
+                let goes_on = runs.get(name) == Some(&own) && !Mutant::EndAtOnce.is_on();
+                if owner != own && !goes_on && !Mutant::RunEveryCopy.is_on() {
+                    continue;
                 }
+                // Texts of what others run are not read.
+                let Some(Item { version, location, value: Some(text), .. }) = store.item(now, *id, through)
+                else {
+                    continue;
+                };
+                if owner == own && runs.get(name) != Some(&own) {
+                    unsaid.insert(name.into(), location);
+                }
+                duties.push(Duty { name: name.into(), version, text, is_started: started.contains(name) });
             }
         });
-        // Who has said last that it runs it, and is not the owner, goes on until the owner says so.
-        let is_own = |owner: RingId, name: &Arc<str>| {
-            owner == own || runs.get(name) == Some(&own) && !Mutant::EndAtOnce.is_on()
-        };
-        duties.retain(|(owner, _, duty)| is_own(*owner, &duty.name) || Mutant::RunEveryCopy.is_on());
-        self.duties.unsaid = { duties.iter() }
-            .filter(|(owner, _, duty)| *owner == own && runs.get(&duty.name) != Some(&own))
-            .map(|(_, location, duty)| (Arc::clone(&duty.name), *location))
-            .collect();
-        let mut duties: Vec<Duty> = duties.into_iter().map(|(.., duty)| duty).collect();
-        duties.iter_mut().for_each(|duty| duty.is_started = started.contains(&duty.name));
+        self.duties.unsaid = unsaid;
         Some(duties)
     }
 
-    /// A function that is this peer's duty runs, or waits to be started: who has run it so far may end.
+    /// A function that is this peer's duty runs, or waits to be started: who has run it so far may end. It is told at each change, and said until that
+    /// is kept.
     pub fn handle_begun(&mut self, now: Time, name: &str, out: &mut impl PeerEffects) {
-        if let Some(location) = self.duties.unsaid.remove(name) {
+        if let Some(location) = self.duties.unsaid.get(name).copied() {
             let value = (Some(Arc::from(&b""[..])), Span::FOREVER);
             // A name that is no name has no duty.
             _ = self.keep_for_function(now, UNHEARD, (RUNS, name, location), value, out);

@@ -62,13 +62,14 @@ pub(super) struct Places<'a> {
 /// What is kept here that peers have for themselves.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Own {
-    ids: BTreeSet<ItemId>,
+    /// With their keys.
+    all: BTreeMap<ItemId, Arc<str>>,
     has_changed: bool,
 }
 
 impl Own {
-    pub(super) fn ids(&self) -> impl Iterator<Item = ItemId> {
-        self.ids.iter().copied()
+    pub(super) fn all(&self) -> impl Iterator<Item = (ItemId, Arc<str>)> {
+        self.all.iter().map(|(id, key)| (*id, Arc::clone(key)))
     }
 
     /// Whether it, or who has which place, may be otherwise than when this was last asked.
@@ -81,15 +82,15 @@ impl Own {
         self.has_changed = true;
     }
 
-    fn write(&mut self, id: ItemId, key: &str) {
+    fn write(&mut self, id: ItemId, key: &Arc<str>) {
         if key.starts_with(OWN) {
-            self.ids.insert(id);
+            self.all.insert(id, Arc::clone(key));
             self.has_changed = true;
         }
     }
 
     fn erase(&mut self, id: ItemId) {
-        self.has_changed |= self.ids.remove(&id);
+        self.has_changed |= self.all.remove(&id).is_some();
     }
 }
 

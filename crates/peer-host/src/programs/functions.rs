@@ -49,9 +49,13 @@ pub(super) async fn add(
     let Ok(read) = std::str::from_utf8(&text) else {
         return refusal(StatusCode::BAD_REQUEST, "this is no UTF-8");
     };
-    let Some(work) = &peer.work else { return none_run() };
-    if let Err(why) = work.check(read) {
-        return refusal(StatusCode::BAD_REQUEST, &why);
+    let Some(work) = peer.work.clone() else { return none_run() };
+    let read = read.to_owned();
+    // A module is tried, which takes time.
+    match tokio::task::spawn_blocking(move || work.check(&read)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => return refusal(StatusCode::BAD_REQUEST, &why),
+        Err(_) => return refusal(StatusCode::BAD_REQUEST, "it cannot be set up"),
     }
     keep(&peer, &head, name, Some(Arc::from(&*text))).await
 }
@@ -136,7 +140,9 @@ pub(super) async fn trace(State(peer): State<Peer>, Path(name): Path<String>, he
     if let Some(refused) = refused_page(&head) {
         return refused;
     }
-    match peer.work.as_ref().and_then(|work| work.trace(&name)) {
+    let work = peer.work.clone();
+    let traced = tokio::task::spawn_blocking(move || work.and_then(|work| work.trace(&name))).await;
+    match traced.ok().flatten() {
         Some(traced) => json(&traced).into_response(),
         None => refusal(StatusCode::NOT_FOUND, "this peer does not run that function"),
     }

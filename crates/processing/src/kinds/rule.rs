@@ -83,7 +83,7 @@ fn build(setup: &Setup<'_>) -> Result<Built, SetupError> {
         other => SetupError::Other(other.to_string()),
     })?;
     if let (Some(place), PayloadType::Text | PayloadType::Array(_)) = (rules.place_beside_numbers(), input) {
-        let problem = format!("asks for `{place}`, and numbers have `value` and `values[0]` alone");
+        let problem = format!("asks for `{place}`, and numbers have `value`, `values[0]` and so on");
         return Err(unsuitable(&IF, problem));
     }
     let output = if says.is_some() { PayloadType::Bytes } else { input.clone() };

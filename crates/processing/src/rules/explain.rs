@@ -50,12 +50,16 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Parts of one condition that are told; those behind them are not.
+const FINDINGS_MAX: usize = 64;
+
 /// The parts between AND and OR, and what NOT is of.
 fn gather(node: &Node, tuple: &Tuple, findings: &mut Vec<Finding>) {
     match node {
         Node::All(nodes) | Node::Any(nodes) => {
             nodes.iter().for_each(|node| gather(node, tuple, findings));
         }
+        _ if findings.len() >= FINDINGS_MAX => {}
         _ => {
             let mut values = Vec::new();
             places(node, tuple, &mut values);
