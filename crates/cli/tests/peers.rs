@@ -187,7 +187,7 @@ fn what_is_wanted_comes_although_the_peer_dies_that_was_asked() {
     assert!(!hasty.is_wanted());
 }
 
-/// A pair of brokers, and peers beside it.
+/// A pair of brokers, and peers beside it, of which the last one is at the core.
 struct Plant {
     // Before the folder with their logs.
     running: Vec<(&'static str, Process)>,
@@ -202,6 +202,7 @@ impl Plant {
         for (name, (port, http)) in NAMES.iter().zip(ports.iter().zip(http)) {
             text += &format!("[peers.{name}]\naddress = \"127.0.0.1:{port}\"\nhttp = \"127.0.0.1:{http}\"\n");
         }
+        text += "role = \"core\"\n";
         let pair = Pair::start(&text);
         let start = |name: &&'static str| {
             let mut command = support::program(["peer", "run", name]);
@@ -301,7 +302,7 @@ fn a_rule_starts_a_function_for_the_message_that_says_so() {
         ),
         (
             "post",
-            "on = \"image, bad\"\ntype = \"json:RESULT\"\nruns = \"asked\"\ntopic = \"plant/post\"\n[operator]\nkind = \"format\"\n",
+            "on = \"image, bad\"\nat = \"core\"\ntype = \"json:RESULT\"\nruns = \"asked\"\ntopic = \"plant/post\"\n[operator]\nkind = \"format\"\n",
         ),
     ] {
         let file = plant.pair.site.folder.write(&format!("{name}.toml"), text).display().to_string();
@@ -314,6 +315,7 @@ fn a_rule_starts_a_function_for_the_message_that_says_so() {
         running["trouble"].is_null().then(|| running["waits"].as_bool()).flatten()
     };
     wait_until("one runs, and one waits", || waits(0) == Some(true) && waits(1) == Some(false));
+    assert_eq!(listed()[0]["peer"], "p2", "{}", listed());
     let client = plant.pair.site.client();
     let post = client.subscribe("plant/post").unwrap();
     let raw = client.announce(&plant.peers, "image, raw; period=5ms, retain=50").unwrap();

@@ -231,6 +231,7 @@ keys! {
         OVERLAY_TLS: bool = key("overlay.tls", switch(), "false", "Whether peers speak TLS with each other and show certificates: tls.certificate, issued by tls.ca, and for the host of the peer's `address`. The files are read again for each connection.");
         PEERS_ADDRESS: Option<Place> = key("peers.*.address", address(), "", "Where this peer listens for others, and they reach it.");
         PEERS_HTTP: Option<Place> = key("peers.*.http", address_or_none(), "\"none\"", "Where programs of its host offer and want things over HTTP, and it shows how it is. See peers.md.");
+        PEERS_ROLE: bool = key("peers.*.role", choice(&["edge", "core"], |role| role == "core"), "\"edge\"", "What kind of host it is: near devices, or one that has much room. Functions may say at which kind they run.");
         PEERS_LOCATION: Option<Location> = key("peers.*.location", location(), "\"0, 0\"", "Where it is.");
         PEERS_STORE: Option<PathBuf> = key("peers.*.store", folder(), "\"\"", "The folder where it keeps what programs put (`verge store`), on a disk of its host. Empty: in memory, where it is gone with its process; other peers have copies.");
         PEERS_STORE_BYTES: u64 = key("peers.*.store_bytes", bytes_within(1 << 20, 1 << 44), "\"256MiB\"", "Bytes of keys and values that it keeps. Without `store` they are in memory.");

@@ -34,6 +34,8 @@ pub struct PeerConfig {
     pub http: Option<Place>,
     /// Where it is.
     pub location: Location,
+    /// Whether functions run here that have to be at the core, and not those that have to be at the edge.
+    pub is_core: bool,
     /// Profiles that it offers by itself, all of which can be read.
     pub offers: Vec<String>,
     /// Where it keeps things; in memory, if nowhere.
@@ -50,6 +52,7 @@ impl Understanding {
                 address: self.of(&keys::PEERS_ADDRESS, &name)??,
                 http: self.of(&keys::PEERS_HTTP, &name).flatten(),
                 location: self.of(&keys::PEERS_LOCATION, &name)??,
+                is_core: self.of(&keys::PEERS_ROLE, &name)?,
                 offers: self.of(&keys::PEERS_OFFERS, &name)?,
                 store: self
                     .of(&keys::PEERS_STORE, &name)

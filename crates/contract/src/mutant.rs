@@ -280,9 +280,11 @@ pub enum Mutant {
     NeverCompare,
     /// What does not belong to a peer any more goes before others have it.
     LeaveUnseen,
-    /// Who runs a function ends it as soon as it falls to another peer.
-    EndAtOnce,
-    /// Whoever has a copy of a function runs it.
+    /// Who runs a function goes on although it is not told so any more.
+    HireForever,
+    /// Who was chosen to run a function stays so when it has gone.
+    KeepTheDead,
+    /// All who have a copy of a function are told to run it.
     RunEveryCopy,
     /// A master does not say that it is one.
     ReignInSilence,

@@ -10,13 +10,15 @@
 mod duties;
 mod keeping;
 mod maps;
+mod placing;
 mod words;
 
 use contract::{Location, Mutant, RingId, Span, Time};
-pub use duties::{Duty, FUNCTION_NAME_MAX, NO_DUTY_FOR, function_name, is_function_name};
+pub use duties::{Duty, FUNCTION_NAME_MAX, Nowhere, Where, function_name, function_text, is_function_name};
 pub use keeping::{LOOK_MAX, NOTE_BYTES_MAX, Note};
 use maps::{Region, Whole};
 use overlay::{Effects, Extent, Frame, Member, News, PeerId, Rings, Settings};
+pub use placing::{LEASE, NO_DUTY_FOR};
 use rendezvous::{
     Carry, EXPIRY, GRACE, Interest, Map, Meeting, Party, Point, Post, Posts, Profile, ProfileError, Said,
     Space, Topic, digest,
@@ -24,7 +26,7 @@ use rendezvous::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Answer, Item, ItemId, Limits, Store};
-pub use words::{PeerWord, Put, TEXT_BYTES_MAX, WHY_BYTES_MAX};
+pub use words::{PeerWord, Put, TEXT_BYTES_MAX, WHY_BYTES_MAX, WorkWord};
 
 /// What a peer does to the outside.
 pub trait PeerEffects {
@@ -50,6 +52,8 @@ pub trait PeerEffects {
     fn answer(&mut self, request: u64, answer: Answer);
     /// Something new is kept that is as was wanted here.
     fn noted(&mut self, number: u64, note: &Note);
+    /// How much this peer has to do already, if it would run one more function that has to be there; `None`: it would not.
+    fn load(&self, at: Where) -> Option<u32>;
 }
 
 /// What is put for peers of other regions, at most.
@@ -95,6 +99,7 @@ pub struct Peer {
     keeps: Limits,
     copies: usize,
     strangers: keeping::Strangers,
+    placing: placing::Placing,
     duties: duties::Duties,
 }
 
@@ -138,7 +143,8 @@ impl Peer {
             keeps,
             copies,
             strangers: keeping::Strangers::default(),
-            duties: duties::Duties::new(now),
+            placing: placing::Placing::new(now),
+            duties: duties::Duties::default(),
         }
     }
 
@@ -306,6 +312,9 @@ impl Peer {
             self.clear();
         }
         self.duties.handle_timeout(now);
+        if self.placing.next_deadline() <= now {
+            self.place(now, out);
+        }
         if self.store.next_deadline() <= now {
             self.with_store(out, |store, places, through| store.handle_timeout(now, places, through));
         }
@@ -316,7 +325,8 @@ impl Peer {
     pub fn next_deadline(&self) -> Time {
         let rendezvous =
             self.own.next_deadline().min(self.proxied.next_deadline()).min(self.point.next_deadline());
-        let kept = self.store.next_deadline().min(self.duties.wakes);
+        let kept =
+            self.store.next_deadline().min(self.duties.next_deadline()).min(self.placing.next_deadline());
         self.rings.next_deadline().min(rendezvous).min(self.clears_at).min(kept)
     }
 
@@ -344,7 +354,7 @@ impl Peer {
         self.act(acts, out);
         self.clears_at = self.clears_at.min(now + CLEARS_AFTER);
         self.with_store(out, |store, places, through| store.handle_change(now, places, through));
-        self.duties.kept.change();
+        self.placing.kept.change();
     }
 
     /// Another has its name: whatever it said from now on would be taken for a word of that one.
@@ -359,8 +369,9 @@ impl Peer {
         self.known.clear();
         self.queue.clear();
         self.store = Store::new(self.rings.own().id.ring, self.keeps);
-        self.duties.kept = keeping::Own::default();
-        self.duties.kept.change();
+        self.placing.kept = keeping::Own::default();
+        self.placing.kept.change();
+        self.duties.end();
     }
 
     /// Takes what it has said to itself.
@@ -395,6 +406,7 @@ impl Peer {
                 self.act(acts, out);
             }
             PeerWord::Store(word) => self.take_store(now, from, word, out),
+            PeerWord::Work(word) => self.hear_work(now, from, word, out),
             PeerWord::Refuse { number, topic, why } => {
                 self.pass_refusal(Party { peer: from.id.ring, number }, topic, &why, out);
             }

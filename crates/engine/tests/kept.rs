@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use contract::{Location, Mutant, RingId, Span, Time};
-use engine::{Note, Peer, PeerEffects, PeerWord};
+use engine::{Note, Peer, PeerEffects, PeerWord, Where};
 use overlay::{Member, News, PeerId, Rings, Settings};
 use rendezvous::{Kind, Meeting, Profile, Space, Topic};
 use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, check, people};
@@ -32,6 +32,8 @@ struct Disk {
     answers: BTreeMap<u64, Answer>,
     /// The functions that run here.
     runs: BTreeSet<String>,
+    /// Whether it runs those that have to be at the core, and not those at the edge.
+    is_core: bool,
     notes: Vec<(u64, Note)>,
 }
 
@@ -81,6 +83,20 @@ impl PeerEffects for Writing<'_> {
     fn noted(&mut self, number: u64, note: &Note) {
         self.1.notes.push((number, note.clone()));
     }
+
+    fn load(&self, at: Where) -> Option<u32> {
+        self.1.may_run(at).then(|| u32::try_from(self.1.runs.len()).unwrap())
+    }
+}
+
+impl Disk {
+    fn may_run(&self, at: Where) -> bool {
+        match at {
+            Where::Anywhere => true,
+            Where::Edge => !self.is_core,
+            Where::Core => self.is_core,
+        }
+    }
 }
 
 impl Host {
@@ -97,15 +113,17 @@ impl Host {
         }
         if let Some(duties) = peer.take_duties(now, &mut Writing(out, disk)) {
             disk.runs = duties.iter().map(|duty| duty.name.to_string()).collect();
-            for name in disk.runs.clone() {
-                peer.handle_begun(now, &name, &mut Writing(out, disk));
-            }
-            if let Some(ticket) = peer.take_ticket() {
-                disk.tickets.push_back((now + SYNCS, ticket));
-            }
+        }
+        if let Some(ticket) = peer.take_ticket() {
+            disk.tickets.push_back((now + SYNCS, ticket));
         }
         result
     }
+}
+
+/// Each third is.
+fn is_core(member: &Member) -> bool {
+    member.id.ring.to_bytes()[19].is_multiple_of(3)
 }
 
 impl Inhabitant for Host {
@@ -113,7 +131,8 @@ impl Inhabitant for Host {
 
     /// A host that comes back has lost its disk.
     fn begin(settings: &Settings, own: Member, now: Time) -> Host {
-        Host { peer: Peer::new(settings.clone(), &space(), own, KEPT, now), disk: Disk::default() }
+        let disk = Disk { is_core: is_core(&own), ..Disk::default() };
+        Host { peer: Peer::new(settings.clone(), &space(), own, KEPT, now), disk }
     }
 
     fn rings(&self) -> &Rings {
@@ -170,13 +189,22 @@ struct Known {
     perhaps: Vec<Value>,
 }
 
+/// What is known of a function.
+struct Function {
+    location: Location,
+    at: Where,
+    /// Who has added it.
+    by: usize,
+    /// Whether it was confirmed that it is there, or is not; `None`: nobody knows.
+    is_there: Option<bool>,
+}
+
 struct Play {
     world: World<Host>,
     known: BTreeMap<String, Known>,
     /// What is under way: by whom, under which number, of which key, and what.
     asked: Vec<(usize, u64, String, Value)>,
-    /// Functions by name: where, by whom, and whether it was confirmed that they are there or not; `None`: nobody knows.
-    functions: BTreeMap<String, (Location, usize, Option<bool>)>,
+    functions: BTreeMap<String, Function>,
     asked_functions: Vec<(usize, u64, String, bool)>,
     numbers: u64,
     wrong: Wrong,
@@ -232,8 +260,8 @@ impl Play {
         self.numbers += 1;
         let number = self.numbers;
         let known =
-            self.functions.iter().find(|(_, (_, of, is))| *is == Some(true) && self.alive().contains(of));
-        let removed = known.map(|(name, (_, of, _))| (name.clone(), *of));
+            self.functions.iter().find(|(_, of)| of.is_there == Some(true) && self.alive().contains(&of.by));
+        let removed = known.map(|(name, known)| (name.clone(), known.by));
         let (name, of, is_there) = match removed {
             Some((name, of)) if self.world.random.u8(..3) == 0 => (name, of, false),
             _ => {
@@ -242,11 +270,13 @@ impl Play {
             }
         };
         let location = self.world.players[of].member.location;
-        let text: Value = is_there.then(|| name.as_bytes().into());
+        let at = [Where::Anywhere, Where::Anywhere, Where::Edge, Where::Core];
+        let at = self.world.random.choice(at).unwrap();
+        let text = is_there.then_some((at, name.as_bytes()));
         self.world.with(of, |host, now, out| {
             host.act(now, out, |peer, out| peer.keep_function(now, number, (&name, text), out)).unwrap();
         });
-        self.functions.insert(name.clone(), (location, of, None));
+        self.functions.insert(name.clone(), Function { location, at, by: of, is_there: None });
         self.asked_functions.push((of, number, name, is_there));
     }
 
@@ -256,7 +286,7 @@ impl Play {
             match host.disk.answers.remove(&number) {
                 None => self.asked_functions.push((of, number, name, is_there)),
                 Some(Answer::Done(..)) => {
-                    self.functions.entry(name).and_modify(|(_, _, known)| *known = Some(is_there));
+                    self.functions.entry(name).and_modify(|known| known.is_there = Some(is_there));
                 }
                 Some(_) => {}
             }
@@ -269,10 +299,11 @@ impl Play {
         for _ in 0..span.0 / STEP.0 {
             self.world.run_for(STEP);
             self.hear_of_functions();
-            for (name, (_, _, known)) in &self.functions {
+            for (name, function) in &self.functions {
                 let runs = self.alive().into_iter().any(|of| self.disk(of).runs.contains(name));
                 let missed = missed.entry(name.clone()).or_default();
-                *missed = if runs || *known != Some(true) { 0 } else { *missed + 1 };
+                let may_miss = runs || function.is_there != Some(true) || !self.may_run(function);
+                *missed = if may_miss { 0 } else { *missed + 1 };
                 if *missed == most.0 / STEP.0 {
                     self.wrong.push(("gaps", format!("{name} has run nowhere for {most}")));
                 }
@@ -280,18 +311,31 @@ impl Play {
         }
     }
 
-    /// Each function that was confirmed runs at one peer, and none runs at two.
+    /// Whether any peer of its region may run a function.
+    fn may_run(&self, function: &Function) -> bool {
+        let members = self.owners_of_all(function.location);
+        let alive = self.alive().into_iter();
+        let mut here = alive.filter(|of| members.contains(&self.world.players[*of].member.id.ring));
+        here.any(|of| self.disk(of).may_run(function.at))
+    }
+
+    /// Each function that was confirmed runs at one peer that may run it, if there is any, and none runs at two.
     fn check_functions(&mut self) {
-        for (name, (_, _, known)) in &self.functions {
-            let runs = self.alive().into_iter().filter(|of| self.disk(*of).runs.contains(name)).count();
-            let right = match known {
-                Some(true) => runs == 1,
+        for (name, function) in &self.functions {
+            let run: Vec<usize> =
+                self.alive().into_iter().filter(|of| self.disk(*of).runs.contains(name)).collect();
+            let (runs, may) = (run.len(), self.may_run(function));
+            let right = match function.is_there {
+                Some(true) => runs == usize::from(may),
                 Some(false) => runs == 0,
                 None => runs <= 1,
             };
-            if !right {
-                self.wrong
-                    .push(("functions", format!("{name}, of which is known {known:?}, runs {runs} times")));
+            if !right || !run.iter().all(|of| self.disk(*of).may_run(function.at)) {
+                let known = function.is_there;
+                self.wrong.push((
+                    "functions",
+                    format!("{name}, of which is known {known:?}, runs at {run:?} (it may: {may})"),
+                ));
             }
         }
     }
@@ -316,10 +360,18 @@ impl Play {
 
     /// Who has to have what is at a place, as a member of the region says where it is.
     fn owners(&self, place: RingId, location: Location) -> Vec<RingId> {
+        self.first_from(place, location, self.world.settings.least)
+    }
+
+    fn owners_of_all(&self, location: Location) -> Vec<RingId> {
+        self.first_from(RingId::MIN, location, usize::MAX)
+    }
+
+    fn first_from(&self, place: RingId, location: Location, count: usize) -> Vec<RingId> {
         let cell = self.world.settings.extent.cell_of(location);
         let inside = self.world.alive().find(|(_, rings)| rings.region().contains(cell));
         let owners = |rings: &Rings| {
-            let owners = rings.table().owners(place, self.world.settings.least);
+            let owners = rings.table().owners(place, count);
             owners.map(|member| member.id.ring).collect()
         };
         inside.map(|(_, rings)| owners(rings)).unwrap_or_default()
@@ -333,9 +385,9 @@ impl Play {
             let profile = Profile::read(&space, key).unwrap();
             self.owners(space.place_of(&profile), profile.location().unwrap()).len()
         });
-        let functions = self.functions.iter().filter(|(_, (_, _, known))| known.is_some());
+        let functions = self.functions.iter().filter(|(_, function)| function.is_there.is_some());
         let of_functions =
-            functions.map(|(name, (location, ..))| self.owners(store::place_by_hash(name), *location).len());
+            functions.map(|(name, of)| self.owners(store::place_by_hash(name), of.location).len());
         let most = owners.chain(of_functions).min().unwrap_or(self.world.settings.least).saturating_sub(1);
         for _ in 0..most {
             let alive = self.alive();
@@ -511,6 +563,36 @@ fn heal(seed: u64) -> Wrong {
     play.wrong
 }
 
+/// One world of one region, in which functions are added one after the other: none is given to who has more to do than another.
+fn level(seed: u64) -> Wrong {
+    let mut play = Play::empty(seed);
+    for _ in 0..4 {
+        let of = play.world.add(at(10.0, 10.0));
+        play.world.start(of);
+    }
+    play.world.run_for(SETTLES);
+    for number in 0..30 {
+        let of = play.world.random.choice(play.alive()).unwrap();
+        let name = format!("f{number}");
+        play.world.with(of, |host, now, out| {
+            let text = Some((Where::Anywhere, &b""[..]));
+            host.act(now, out, |peer, out| peer.keep_function(now, number, (&name, text), out)).unwrap();
+        });
+        play.world.run_for(Span::secs(2));
+        let runs: Vec<usize> = play.alive().into_iter().map(|of| play.disk(of).runs.len()).collect();
+        let (least, most) = (runs.iter().min().unwrap(), runs.iter().max().unwrap());
+        if most - least > 1 || runs.iter().sum::<usize>() as u64 != number + 1 {
+            play.wrong.push(("level", format!("after {number}, they run {runs:?}")));
+        }
+    }
+    play.wrong
+}
+
+#[test]
+fn functions_are_given_to_who_has_the_least_to_do() {
+    assert_eq!(wrong_in(seeds(3), level), []);
+}
+
 #[test]
 fn after_a_cut_a_function_runs_once_again() {
     assert_eq!(wrong_in(seeds(10), heal), []);
@@ -574,8 +656,13 @@ fn what_the_store_must_not_do_is_noticed() {
         Mutant::switch(None);
         assert!(noticed, "{mutant:?}");
     }
-    Mutant::switch(Some(Mutant::EndAtOnce));
-    let noticed = (0..20).any(|seed| come_back(seed).iter().any(|(name, _)| *name == "gaps"));
-    Mutant::switch(None);
-    assert!(noticed, "EndAtOnce");
+    for (mutant, world, checker) in [
+        (Mutant::KeepTheDead, come_back as fn(u64) -> Wrong, "gaps"),
+        (Mutant::HireForever, heal, "functions"),
+    ] {
+        Mutant::switch(Some(mutant));
+        let noticed = (0..20).any(|seed| world(seed).iter().any(|(name, _)| *name == checker));
+        Mutant::switch(None);
+        assert!(noticed, "{mutant:?}");
+    }
 }

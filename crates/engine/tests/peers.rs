@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use contract::{Location, Mutant, Span, Time};
-use engine::{Note, Peer, PeerEffects, PeerWord};
+use engine::{Note, Peer, PeerEffects, PeerWord, Where};
 use overlay::{Member, News, PeerId, Rings, Settings};
 use rendezvous::{Interest, Kind, Meeting, Profile, Space, Topic};
 use simulation::peers::{Inhabitant, Letters, SETTLES, SIDE, World, Wrong, at, befall, check, mend, people};
@@ -49,6 +49,10 @@ impl PeerEffects for Writing<'_> {
     fn write(&mut self, _id: ItemId, _item: &Item, _until: Time) {}
 
     fn erase(&mut self, _id: ItemId) {}
+
+    fn load(&self, _at: Where) -> Option<u32> {
+        None
+    }
 
     fn value(&self, _id: ItemId) -> Option<Arc<[u8]>> {
         None

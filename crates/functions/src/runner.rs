@@ -2,8 +2,9 @@
 
 use crate::running::Running;
 use crate::spec::FunctionSpec;
+use engine::Where;
 use host::Helpers;
-use peer_host::{Begun, Duty, Journal, Work};
+use peer_host::{Duty, Journal, Work};
 use rendezvous::Space;
 use report::{RunningReport, TracedReport};
 use std::collections::BTreeMap;
@@ -25,12 +26,31 @@ pub struct Hosting {
     pub peer: String,
     /// Where they ask it.
     pub http: Option<String>,
+    /// At the edge or at the core; nothing runs there, if it is nowhere.
+    pub at: Option<Where>,
     /// What is said of things.
     pub space: Space,
     /// Their brokers.
     pub connect: Arc<Connect>,
     /// Their log.
     pub journal: Arc<dyn Journal>,
+}
+
+/// So many functions count as much as a quarter of the processors' time.
+const BUSY: u32 = 1_000;
+
+/// Why nobody runs a function.
+fn nobody(at: Where) -> String {
+    let role = if at == Where::Anywhere { String::new() } else { format!(", `role = \"{at}\"`") };
+    format!("no peer of its region that runs functions (with `http` and brokers{role}) has room for it")
+}
+
+/// How many quarters of the processors' time were used in the last minute.
+fn busy() -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
+    (4.0 * load / processors).clamp(0.0, 4.0) as u32
 }
 
 /// By name; and whether it runs, or waits to be started.
@@ -43,8 +63,8 @@ pub struct Runner {
     /// Those that are to run here.
     running: Mutex<Functions>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Who is told of what has begun.
-    begun_told: Mutex<Option<Begun>>,
+    /// Those that nobody in the region would run.
+    unplaced: Mutex<Vec<(Arc<str>, Where)>>,
     /// Those that there is no room for, as the log has said.
     beyond: Mutex<Vec<Arc<str>>>,
     begun: AtomicU64,
@@ -62,7 +82,7 @@ impl Runner {
             helpers,
             running: Mutex::default(),
             threads: Mutex::default(),
-            begun_told: Mutex::default(),
+            unplaced: Mutex::default(),
             beyond: Mutex::default(),
             begun: AtomicU64::new(0),
         }
@@ -81,14 +101,8 @@ impl Runner {
     fn begin(&self, running: &Arc<Running>) -> bool {
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let (hosting, runs) = (self.hosting.clone(), Arc::clone(running));
-        let told = lock(&self.begun_told).clone();
         let work = move || {
-            let begun = |name: &Arc<str>| {
-                if let Some(told) = &told {
-                    told(Arc::clone(name));
-                }
-            };
-            runs.run(&hosting, number, &begun);
+            runs.run(&hosting, number);
             Ok(())
         };
         match self.helpers.hire("function", work) {
@@ -124,8 +138,16 @@ impl Runner {
 }
 
 impl Work for Runner {
-    fn check(&self, text: &str) -> Result<(), String> {
-        FunctionSpec::read(text, &self.hosting.space).map(drop).map_err(|error| error.to_string())
+    fn check(&self, text: &str) -> Result<Where, String> {
+        let spec = FunctionSpec::read(text, &self.hosting.space);
+        spec.map(|spec| spec.at).map_err(|error| error.to_string())
+    }
+
+    fn load(&self, at: Where) -> Option<u32> {
+        let own = self.hosting.at?;
+        let runs = lock(&self.running).len();
+        let may = (at == Where::Anywhere || at == own) && runs < FUNCTIONS_MAX;
+        may.then(|| busy() * BUSY + u32::try_from(runs).unwrap_or(u32::MAX))
     }
 
     fn assign(&self, mut duties: Vec<Duty>) {
@@ -145,7 +167,6 @@ impl Work for Runner {
             }
             stays
         });
-        let mut here = Vec::new();
         for duty in duties {
             let (name, is_started) = (Arc::clone(&duty.name), duty.is_started);
             let (known, runs) =
@@ -153,22 +174,27 @@ impl Work for Runner {
             if !*runs && known.is_due(is_started) {
                 // Without a thread it is tried again at the next change.
                 *runs = self.begin(known);
-            } else if known.is_well() {
-                here.push(Arc::clone(&known.duty.name));
             }
-        }
-        // Those that wait to be started are here as well as those that run; and another peer may have thought since that they are not.
-        if let Some(told) = &*lock(&self.begun_told) {
-            here.into_iter().for_each(|name| told(name));
         }
     }
 
-    fn tell(&self, begun: Begun) {
-        *lock(&self.begun_told) = Some(begun);
+    fn have_unplaced(&self, unplaced: Vec<(Arc<str>, Where)>) {
+        let mut known = lock(&self.unplaced);
+        for (name, at) in unplaced.iter().filter(|(name, _)| !known.iter().any(|(said, _)| said == name)) {
+            self.hosting.journal.warn(&format!("function {name} runs nowhere: {}", nobody(*at)));
+        }
+        *known = unplaced;
     }
 
     fn running(&self) -> Vec<RunningReport> {
-        lock(&self.running).values().map(|(running, _)| running.report()).collect()
+        let mut reports: Vec<RunningReport> =
+            lock(&self.running).values().map(|(running, _)| running.report()).collect();
+        reports.extend(lock(&self.unplaced).iter().map(|(name, at)| RunningReport {
+            name: name.to_string(),
+            trouble: Some(nobody(*at)),
+            ..RunningReport::default()
+        }));
+        reports
     }
 
     fn trace(&self, name: &str) -> Option<Vec<TracedReport>> {

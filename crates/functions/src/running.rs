@@ -117,11 +117,6 @@ impl Running {
         is_started || !self.state().spec.as_ref().is_some_and(|spec| spec.is_asked)
     }
 
-    /// Whether it runs, or waits as it should.
-    pub(crate) fn is_well(&self) -> bool {
-        self.state().trouble.is_none()
-    }
-
     /// It could not begin.
     pub(crate) fn have_no_thread(&self, error: &std::io::Error) {
         self.state().trouble = Some(format!("it has no thread: {error}"));
@@ -141,7 +136,7 @@ impl Running {
     }
 
     /// Runs it until it is to end; what keeps it from running is tried again.
-    pub(crate) fn run(&self, hosting: &Hosting, number: u64, begun: &dyn Fn(&Arc<str>)) {
+    pub(crate) fn run(&self, hosting: &Hosting, number: u64) {
         let Some(spec) = self.state().spec.clone() else {
             let why = self.state().trouble.clone().unwrap_or_default();
             return hosting.journal.warn(&format!("the function {} cannot be read: {why}", self.duty.name));
@@ -152,7 +147,7 @@ impl Running {
         }
         let mut said = None;
         while !self.has_ended() {
-            let Err(why) = self.serve(&spec, hosting, number, begun) else { return };
+            let Err(why) = self.serve(&spec, hosting, number) else { return };
             self.state().trouble = Some(why.clone());
             if said.as_ref() != Some(&why) {
                 let name = &self.duty.name;
@@ -166,13 +161,7 @@ impl Running {
         }
     }
 
-    fn serve(
-        &self,
-        spec: &FunctionSpec,
-        hosting: &Hosting,
-        number: u64,
-        begun: &dyn Fn(&Arc<str>),
-    ) -> Result<(), String> {
+    fn serve(&self, spec: &FunctionSpec, hosting: &Hosting, number: u64) -> Result<(), String> {
         let words = |error: verge::Error| error.to_string();
         let name = &self.duty.name;
         let place = hosting.http.as_ref().ok_or("this peer has no `http`, where functions ask it")?;
@@ -203,7 +192,6 @@ impl Running {
         }
         self.state().trouble = None;
         hosting.journal.note(&format!("function {name} runs"));
-        begun(name);
         let before = self.state().dropped;
         while !self.has_ended() {
             self.state().dropped = before + found.dropped();

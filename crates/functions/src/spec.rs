@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use contract::{Span, check_name};
+use engine::Where;
 use processing::rules::{RuleError, RuleSet, RuleSpec};
 use processing::{BuiltIn, Factory, Operator, Parameters, PayloadType, Setup, Value};
 use rendezvous::{Interest, Profile, Space};
@@ -20,6 +21,8 @@ pub struct FunctionSpec {
     pub payload: PayloadType,
     /// Whether it runs only when it is asked to.
     pub is_asked: bool,
+    /// Where it has to run.
+    pub at: Where,
     /// What it does with them.
     pub does: Does,
 }
@@ -116,6 +119,9 @@ pub struct Written {
     /// `always`, or `asked`: only when somebody starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<String>,
+    /// `any`, `edge` or `core`: which peers may run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// What its operator gives, and to whom: a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub give: Option<String>,
@@ -208,7 +214,7 @@ impl FunctionSpec {
 
     /// Reads a text.
     pub fn parse(text: &str, space: &Space) -> Result<FunctionSpec, SpecError> {
-        let Written { on, payload, runs, give, topic, operator, rules } = Written::read(text)?;
+        let Written { on, payload, runs, at, give, topic, operator, rules } = Written::read(text)?;
         Interest::read(space, &on).map_err(|error| value("on", error.to_string()))?;
         let payload = PayloadType::from_str(&payload).map_err(|error| value("type", error.to_string()))?;
         let is_asked = match runs.as_deref() {
@@ -216,6 +222,8 @@ impl FunctionSpec {
             Some("asked") => true,
             Some(other) => return Err(value("runs", format!("is `{other}`, and may be always or asked"))),
         };
+        let at = at.as_deref().map_or(Ok(Where::Anywhere), Where::from_str);
+        let at = at.map_err(|error| value("at", error.to_string()))?;
         let outlet = outlet(give, topic, space).map_err(|(key, why)| value(key, why))?;
         let does = match operator {
             Some(table) if rules.is_empty() => Does::Operator(operator_spec(table, outlet)?),
@@ -228,7 +236,7 @@ impl FunctionSpec {
             }
             _ => return Err(SpecError::Nothing),
         };
-        let spec = FunctionSpec { on, payload, is_asked, does };
+        let spec = FunctionSpec { on, payload, is_asked, at, does };
         if let Does::Rules(_) = spec.does {
             check_payload(&spec.payload, &spec.set()?)?;
         }
@@ -504,6 +512,7 @@ topic = "plant/warm"
             ("kind = \"average\"", "", "says no `kind`"),
             ("give = \"motor, mean\"", "", "go nowhere"),
             ("asked", "sometimes", "`runs`"),
+            ("runs = \"asked\"", "at = \"moon\"", "`at`: a function is at `edge`, at `core`"),
             ("motor, mean", "motor, speed", "it would take what it gives"),
             ("average", "wasm", "has a `module`"),
             ("window = 10", "module_base64 = \"AA==\"", "and no other one has"),

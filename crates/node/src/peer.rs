@@ -8,6 +8,7 @@ use crate::losses::on_loss;
 use crate::signals::{Heard, cut_short_after, ends_within, say_ignored};
 use broker::Severity;
 use config::{Config, LogConfig, PeerConfig, PeersConfig};
+use engine::Where;
 use functions::{Hosting, Runner};
 use host::{Helpers, Notifier};
 use peer_host::{Journal, Settings, Work};
@@ -119,6 +120,11 @@ fn hosting(config: &PeersConfig, whole: &Config, peer: &PeerConfig, lines: &Line
     Hosting {
         peer: peer.name.clone(),
         http: peer.http.as_ref().map(ToString::to_string),
+        at: (peer.http.is_some() && !whole.brokers.is_empty()).then_some(if peer.is_core {
+            Where::Core
+        } else {
+            Where::Edge
+        }),
         space: config.space.clone(),
         connect: Arc::new(connect),
         journal: Arc::new(Spoken(lines.clone())),

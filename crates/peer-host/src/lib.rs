@@ -11,4 +11,4 @@ mod work;
 
 pub use peer::{Journal, Settings, run};
 pub use report::{MemberReport, PeerReport, RegionReport};
-pub use work::{Begun, Duty, Work};
+pub use work::{Duty, Work};

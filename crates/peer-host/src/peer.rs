@@ -10,7 +10,7 @@ use crate::work::{Duty, Work};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use contract::{Location, Time};
-use engine::{Note, Peer, PeerEffects, PeerWord, PutError};
+use engine::{Note, Peer, PeerEffects, PeerWord, PutError, Where};
 use host::Helpers;
 use host::tls::{TlsSettings, mutual_terms};
 use overlay::{Extent, Member, News, PeerId, Role};
@@ -99,7 +99,6 @@ async fn serve(
     let (told, mut heard) = mpsc::channel(HEARD_MAX);
     let (asks, mut asked) = mpsc::channel(HEARD_MAX);
     let work = settings.work.take();
-    work.iter().for_each(|work| tell_of_begun(&**work, &asks));
     if let Some(tls) = &settings.tls {
         // What is wrong is said now, and not at each connection.
         mutual_terms(tls).map_err(io::Error::other)?;
@@ -126,6 +125,7 @@ async fn serve(
         failed: None,
         answers,
         work,
+        unplaced: Vec::new(),
     };
     let mut numbers = 0;
     for text in &offers {
@@ -176,16 +176,6 @@ fn open_shelf(
     let (shelf, found) = opened.map_err(io::Error::other)?;
     found.into_iter().for_each(|kept| peer.restore(now, kept));
     Ok(shelf)
-}
-
-/// What begins is heard like what programs ask.
-fn tell_of_begun(work: &dyn Work, asks: &mpsc::Sender<Asked>) {
-    let (asks, runtime) = (asks.clone(), tokio::runtime::Handle::current());
-    // Nobody is told when the peer ends.
-    work.tell(Arc::new(move |name| {
-        let asks = asks.clone();
-        runtime.spawn(async move { _ = asks.send(Asked::Begun { name }).await });
-    }));
 }
 
 fn duty(duty: engine::Duty) -> Duty {
@@ -239,6 +229,8 @@ struct Outside<'a> {
     answers: BTreeMap<u64, oneshot::Sender<Result<Answer, NotPut>>>,
     /// Who runs functions.
     work: Option<Arc<dyn Work>>,
+    /// Functions of which it was told that nobody would run them.
+    unplaced: Vec<(Arc<str>, Where)>,
 }
 
 /// Who was turned away, said once in a while.
@@ -289,7 +281,6 @@ impl Outside<'_> {
             Asked::Refuse { topic, why, answer } => {
                 _ = answer.send(peer.refuse(now, topic, &why, self));
             }
-            Asked::Begun { name } => peer.handle_begun(now, &name, self),
             Asked::Over { number } => {
                 self.programs.remove(&number);
                 peer.withdraw(now, number, self);
@@ -316,8 +307,9 @@ impl Outside<'_> {
             Asked::Look { query, answer } => {
                 self.ask(number, answer, |out| peer.look(now, number, &query, out));
             }
-            Asked::KeepFunction { name, text, answer } => {
-                self.ask(number, answer, |out| peer.keep_function(now, number, (&name, text), out));
+            Asked::KeepFunction { name, function, answer } => {
+                let function = function.as_ref().map(|(at, text)| (*at, &**text));
+                self.ask(number, answer, |out| peer.keep_function(now, number, (&name, function), out));
             }
             Asked::StartFunction { name, lasts, answer } => {
                 self.ask(number, answer, |out| peer.start_function(now, number, (&name, lasts), out));
@@ -352,9 +344,15 @@ impl Outside<'_> {
 
     /// Has functions run that are this peer's duty.
     fn assign(&mut self, peer: &mut Peer, now: Time) {
-        let Some(duties) = peer.take_duties(now, self) else { return };
-        if let Some(work) = &self.work {
+        let duties = peer.take_duties(now, self);
+        let Some(work) = &self.work else { return };
+        if let Some(duties) = duties {
             work.assign(duties.into_iter().map(duty).collect());
+        }
+        let unplaced: Vec<_> = peer.unplaced().map(|(name, at)| (Arc::clone(name), at)).collect();
+        if self.unplaced != unplaced {
+            self.unplaced.clone_from(&unplaced);
+            work.have_unplaced(unplaced);
         }
     }
 
@@ -495,6 +493,10 @@ impl PeerEffects for Outside<'_> {
         };
         let (key, bytes) = (note.key.to_string(), note.size);
         self.line(number, &MeetingEvent::Stored { key, bytes, value, encoding });
+    }
+
+    fn load(&self, at: Where) -> Option<u32> {
+        self.work.as_ref()?.load(at)
     }
 
     fn tell(&mut self, news: &News) {

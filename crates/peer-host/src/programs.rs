@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_of};
 use contract::Span;
-use engine::{PutError, TEXT_BYTES_MAX};
+use engine::{PutError, TEXT_BYTES_MAX, Where};
 use futures_util::Stream;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -83,11 +83,13 @@ pub(crate) enum Asked {
     /// What is kept that is so?
     Look { query: Query, answer: oneshot::Sender<Result<Answer, NotPut>> },
     /// A function is to be kept, or removed where it has no text.
-    KeepFunction { name: String, text: Option<Arc<[u8]>>, answer: oneshot::Sender<Result<Answer, NotPut>> },
+    KeepFunction {
+        name: String,
+        function: Option<(Where, Arc<[u8]>)>,
+        answer: oneshot::Sender<Result<Answer, NotPut>>,
+    },
     /// A function is to run for so long, or to stop.
     StartFunction { name: String, lasts: Option<Span>, answer: oneshot::Sender<Result<Answer, NotPut>> },
-    /// A function runs here now.
-    Begun { name: Arc<str> },
     /// Which functions are there?
     LookForFunctions { limit: usize, answer: oneshot::Sender<Result<Answer, NotPut>> },
     /// How is it?

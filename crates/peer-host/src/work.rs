@@ -1,5 +1,6 @@
 //! What a peer runs for its region, as it sees it: functions with a name and a text. What they do is not its business.
 
+use engine::Where;
 use report::{RunningReport, TracedReport};
 use std::sync::Arc;
 
@@ -16,23 +17,23 @@ pub struct Duty {
     pub is_started: bool,
 }
 
-/// Hears of a function that runs now.
-pub type Begun = Arc<dyn Fn(Arc<str>) + Send + Sync>;
-
 /// Who runs functions. Nothing here waits but `check` and `trace`, which may take a tenth of a second.
 pub trait Work: Send + Sync {
-    /// Whether a text is a function.
+    /// Whether a text is a function, and where that has to run.
     ///
     /// # Errors
     ///
     /// Why not, with the remedy.
-    fn check(&self, text: &str) -> Result<(), String>;
+    fn check(&self, text: &str) -> Result<Where, String>;
+
+    /// How much this peer has to do, if it would run one more function that has to be there; `None`: it would not.
+    fn load(&self, at: Where) -> Option<u32>;
 
     /// What is to run from now on: what is not among these ends.
     fn assign(&self, duties: Vec<Duty>);
 
-    /// Whom it tells of a function that runs now, or waits to be started; who ran it before may end then.
-    fn tell(&self, begun: Begun);
+    /// Functions that this peer should find somebody for, who runs them, and cannot.
+    fn have_unplaced(&self, unplaced: Vec<(Arc<str>, Where)>);
 
     /// What runs here.
     fn running(&self) -> Vec<RunningReport>;

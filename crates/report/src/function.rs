@@ -14,11 +14,11 @@ pub struct FunctionReport {
 }
 
 /// A function that a peer runs.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct RunningReport {
     /// Its name.
     pub name: String,
-    /// Which of several of that name.
+    /// Which of several of that name; 0 where nobody runs it, which the peer says that has its place.
     pub version: u64,
     /// `rules`, or the kind of its operator.
     pub kind: String,

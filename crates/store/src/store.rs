@@ -371,6 +371,12 @@ impl Store {
         })
     }
 
+    /// Which version of something is kept, and where that is; `None`: none, or it was deleted.
+    pub fn version(&self, now: Time, id: ItemId) -> Option<(Version, Location)> {
+        let entry = self.index.get(&id).filter(|entry| entry.until > now && !entry.is_gone)?;
+        Some((entry.version, entry.location))
+    }
+
     /// Somebody puts something at a place of this peer.
     fn put(
         &mut self,

@@ -1,31 +1,96 @@
-//! What peers run: functions are kept like other things, and who has the place of one runs it.
+//! What peers run: functions are kept like other things, and one peer of the region runs each.
 //!
-//! The problem: a function has to run once, whoever dies. The idea: its name has a place on the ring, and the owner of that place has a copy of it
-//! before anybody else takes over. So there is nobody who decides. Where a network is cut, both sides have an owner; and a peer that has just begun
-//! may be alone with what is on its disk, so that it takes no duty for a while. When a peer comes that owns the place of what another one runs, that one
-//! goes on until it hears that the owner does: who runs something keeps a word of it beside the function, and the owner's word counts.
+//! Here is what is kept of functions, and what this peer is told to run. Who is told to is decided in `placing.rs`.
 
-use super::keeping::{Own, Places};
-use super::{Peer, PeerEffects, PutError, checked};
-use contract::{Location, Mutant, Span, Time};
+use super::placing::LEASE;
+use super::words::WorkWord;
+use super::{Peer, PeerEffects, PeerWord, PutError, checked};
+use contract::{Location, Mutant, RingId, Span, Time};
+use overlay::Member;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
-use store::{Item, ItemId, Query, Ring, Version};
+use store::{Item, Query, Version};
 
 /// How the keys begin that peers have for themselves; those of profiles never do.
 pub(super) const OWN: char = '=';
 /// How those of functions do.
 const FUNCTIONS: &str = "=function/";
 /// And those by which functions are started that run only when they are asked to. They have the places of their functions on the ring.
-const STARTS: &str = "=start/";
-/// And those by which who runs a function says so.
-const RUNS: &str = "=runs/";
+pub(super) const STARTS: &str = "=start/";
+/// And those that say who runs a function.
+pub(super) const RUNS: &str = "=runs/";
 /// How such words are numbered, of which nobody waits for an answer.
-const UNHEARD: u64 = u64::MAX;
-/// So long after its beginning a peer takes no duty: it may not have found the others yet.
-pub const NO_DUTY_FOR: Span = Span::secs(5);
+pub(super) const UNHEARD: u64 = u64::MAX;
 /// The longest name of a function.
 pub const FUNCTION_NAME_MAX: usize = 64;
+/// Functions that one peer is told to run, at most.
+const HIRED_MAX: usize = 1_024;
+
+/// Where a function may run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Where {
+    /// At any peer.
+    #[default]
+    Anywhere,
+    /// At one that is near devices.
+    Edge,
+    /// At one that has much room.
+    Core,
+}
+
+impl Where {
+    /// As one byte.
+    pub fn byte(self) -> u8 {
+        match self {
+            Where::Anywhere => 0,
+            Where::Edge => 1,
+            Where::Core => 2,
+        }
+    }
+
+    /// From one byte.
+    pub fn from_byte(byte: u8) -> Option<Where> {
+        [Where::Anywhere, Where::Edge, Where::Core].into_iter().find(|place| place.byte() == byte)
+    }
+
+    /// That of a function as it is kept.
+    pub(super) fn of(kept: &[u8]) -> Option<Where> {
+        kept.first().copied().and_then(Where::from_byte)
+    }
+}
+
+impl fmt::Display for Where {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Where::Anywhere => "any",
+            Where::Edge => "edge",
+            Where::Core => "core",
+        })
+    }
+}
+
+/// A function cannot be there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a function is at `edge`, at `core`, or at `any` peer")]
+pub struct Nowhere;
+
+impl FromStr for Where {
+    type Err = Nowhere;
+
+    fn from_str(text: &str) -> Result<Where, Nowhere> {
+        [Where::Anywhere, Where::Edge, Where::Core]
+            .into_iter()
+            .find(|place| place.to_string() == text)
+            .ok_or(Nowhere)
+    }
+}
+
+/// The text of a function, of what is kept of it.
+pub fn function_text(kept: &[u8]) -> Option<&[u8]> {
+    kept.split_first().map(|(_, text)| text)
+}
 
 /// A function that this peer has to run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,32 +105,45 @@ pub struct Duty {
     pub is_started: bool,
 }
 
-/// What is known of duties.
+/// A duty, and how long.
+#[derive(Clone, Debug)]
+struct Hired {
+    duty: Duty,
+    /// Who has said so.
+    by: RingId,
+    until: Time,
+}
+
+/// What this peer is told to run.
 #[derive(Clone, Debug)]
 pub(super) struct Duties {
-    /// What is kept here that peers have for themselves.
-    pub(super) kept: Own,
-    /// Before that there is none.
-    from: Time,
-    /// The same, until it has come.
-    pub(super) wakes: Time,
-    /// Functions that are this peer's own and of which another one has said last that it runs them, or nobody has.
-    /// With where they are: what is said of one has to stay with it.
-    unsaid: BTreeMap<Arc<str>, Location>,
+    hired: BTreeMap<Arc<str>, Hired>,
+    has_changed: bool,
+}
+
+impl Default for Duties {
+    /// What an earlier life ran has to end.
+    fn default() -> Duties {
+        Duties { hired: BTreeMap::new(), has_changed: true }
+    }
 }
 
 impl Duties {
-    pub(super) fn new(now: Time) -> Duties {
-        let from = now + NO_DUTY_FOR;
-        Duties { kept: Own::default(), from, wakes: from, unsaid: BTreeMap::new() }
+    /// When the first of them is over.
+    pub(super) fn next_deadline(&self) -> Time {
+        self.hired.values().map(|hired| hired.until).min().unwrap_or(Time::NEVER)
     }
 
-    /// They may begin.
+    /// Ends what it is not told to run any more.
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        if self.wakes <= now {
-            self.wakes = Time::NEVER;
-            self.kept.change();
-        }
+        let count = self.hired.len();
+        self.hired.retain(|_, hired| hired.until > now);
+        self.has_changed |= self.hired.len() != count;
+    }
+
+    /// Ends all.
+    pub(super) fn end(&mut self) {
+        *self = Duties::default();
     }
 }
 
@@ -88,17 +166,18 @@ impl Peer {
         &mut self,
         now: Time,
         request: u64,
-        (name, text): (&str, Option<Arc<[u8]>>),
+        (name, function): (&str, Option<(Where, &[u8])>),
         out: &mut impl PeerEffects,
     ) -> Result<(), PutError> {
         let here = self.rings.own().location;
-        if text.is_none() && is_function_name(name) {
+        if function.is_none() && is_function_name(name) {
             // What was said of one that has gone would hold for the next one of its name.
             for prefix in [STARTS, RUNS] {
                 self.keep_for_function(now, UNHEARD, (prefix, name, here), (None, Span::FOREVER), out)?;
             }
         }
-        self.keep_for_function(now, request, (FUNCTIONS, name, here), (text, Span::FOREVER), out)
+        let value = function.map(|(at, text)| [&[at.byte()], text].concat().into());
+        self.keep_for_function(now, request, (FUNCTIONS, name, here), (value, Span::FOREVER), out)
     }
 
     /// Starts a function of its region that runs only when it is asked to, for so long, or stops it.
@@ -114,7 +193,7 @@ impl Peer {
         self.keep_for_function(now, request, (STARTS, name, here), (value, left), out)
     }
 
-    fn keep_for_function(
+    pub(super) fn keep_for_function(
         &mut self,
         now: Time,
         request: u64,
@@ -158,60 +237,71 @@ impl Peer {
         Ok(())
     }
 
-    /// What this peer has to run now, if that may have changed since this was last asked.
+    /// What this peer has to run now, if that is otherwise than when this was last asked. It is to be asked after each event.
     pub fn take_duties(&mut self, now: Time, out: &mut impl PeerEffects) -> Option<Vec<Duty>> {
-        if now < self.duties.from || !self.duties.kept.take_change() {
-            return None;
-        }
-        let kept: Vec<(ItemId, Arc<str>)> = self.duties.kept.all().collect();
-        let own = self.rings.own().id.ring;
-        let (mut duties, mut unsaid) = (Vec::new(), BTreeMap::new());
-        self.with_store(out, |store, places: &Places<'_>, through| {
-            let (mut started, mut runs) = (BTreeSet::new(), BTreeMap::new());
-            for (id, key) in &kept {
-                if let Some(name) = key.strip_prefix(STARTS)
-                    && store.item(now, *id, through).is_some_and(|item| item.size.is_some())
-                {
-                    started.insert(name);
-                } else if let Some(name) = key.strip_prefix(RUNS)
-                    && let Some(item) = store.item(now, *id, through).filter(|item| item.size.is_some())
-                {
-                    runs.insert(name, item.version.by);
-                }
-            }
-            for (id, key) in &kept {
-                let (Some(name), Some(owner)) =
-                    (function_name(key), places.owners(id.place).first().copied())
-                else {
-                    continue;
-                };
-                // Who has said last that it runs it, and is not the owner, goes on until the owner says so.
-                let goes_on = runs.get(name) == Some(&own) && !Mutant::EndAtOnce.is_on();
-                if owner != own && !goes_on && !Mutant::RunEveryCopy.is_on() {
-                    continue;
-                }
-                // Texts of what others run are not read.
-                let Some(Item { version, location, value: Some(text), .. }) = store.item(now, *id, through)
-                else {
-                    continue;
-                };
-                if owner == own && runs.get(name) != Some(&own) {
-                    unsaid.insert(name.into(), location);
-                }
-                duties.push(Duty { name: name.into(), version, text, is_started: started.contains(name) });
-            }
-        });
-        self.duties.unsaid = unsaid;
-        Some(duties)
+        self.place(now, out);
+        self.settle(now, out);
+        let has_changed = std::mem::take(&mut self.duties.has_changed);
+        has_changed.then(|| self.duties.hired.values().map(|hired| hired.duty.clone()).collect())
     }
 
-    /// A function that is this peer's duty runs, or waits to be started: who has run it so far may end. It is told at each change, and said until that
-    /// is kept.
-    pub fn handle_begun(&mut self, now: Time, name: &str, out: &mut impl PeerEffects) {
-        if let Some(location) = self.duties.unsaid.get(name).copied() {
-            let value = (Some(Arc::from(&b""[..])), Span::FOREVER);
-            // A name that is no name has no duty.
-            _ = self.keep_for_function(now, UNHEARD, (RUNS, name, location), value, out);
+    /// A member says something of functions.
+    pub(super) fn hear_work(&mut self, now: Time, from: &Member, word: WorkWord, out: &mut impl PeerEffects) {
+        let peer = from.id.ring;
+        if !self.rings.table().members.contains_key(&peer) {
+            return;
         }
+        match word {
+            WorkWord::Asks { name, at } => {
+                let load = out.load(at).filter(|_| self.duties.hired.len() < HIRED_MAX);
+                self.say(peer, PeerWord::Work(WorkWord::Offers { name, load }), out);
+            }
+            WorkWord::Offers { name, load } => self.hear_offer(now, from, (&name, load), out),
+            WorkWord::Lacks { name } => self.hear_lacks(now, from, &name),
+            WorkWord::Runs { name, version, at, is_started, text } => {
+                self.hear_runs(now, peer, (name, version, at, is_started), text, out);
+            }
+            WorkWord::Ends { name } => {
+                if self.duties.hired.get(&name).is_some_and(|hired| hired.by == peer) {
+                    self.duties.hired.remove(&name);
+                    self.duties.has_changed = true;
+                }
+            }
+        }
+    }
+
+    /// The owner of its place says that this peer runs a function.
+    fn hear_runs(
+        &mut self,
+        now: Time,
+        by: RingId,
+        (name, version, at, is_started): (Arc<str>, Version, Where, bool),
+        text: Option<Arc<[u8]>>,
+        out: &mut impl PeerEffects,
+    ) {
+        let known = self.duties.hired.get_mut(&name);
+        let until = if Mutant::HireForever.is_on() { Time::NEVER } else { now + LEASE };
+        if let Some(known) = known {
+            if known.duty.version > version {
+                // Who says so has not heard of the newer one.
+                return;
+            }
+            if known.duty.version == version {
+                (known.by, known.until) = (by, until);
+                self.duties.has_changed |= known.duty.is_started != is_started;
+                known.duty.is_started = is_started;
+                return;
+            }
+        }
+        if self.duties.hired.len() >= HIRED_MAX || out.load(at).is_none() {
+            self.duties.has_changed |= self.duties.hired.remove(&name).is_some();
+            return self.say(by, PeerWord::Work(WorkWord::Offers { name, load: None }), out);
+        }
+        let Some(text) = text else {
+            return self.say(by, PeerWord::Work(WorkWord::Lacks { name }), out);
+        };
+        let duty = Duty { name: Arc::clone(&name), version, text, is_started };
+        self.duties.hired.insert(name, Hired { duty, by, until });
+        self.duties.has_changed = true;
     }
 }

@@ -157,7 +157,7 @@ impl<E: PeerEffects> Effects for Through<'_, E> {
 impl Peer {
     /// Something is on disk from an earlier life.
     pub fn restore(&mut self, now: Time, kept: Kept) {
-        self.duties.kept.write(kept.id(), &kept.key);
+        self.placing.kept.write(kept.id(), &kept.key);
         self.store.restore(now, kept);
     }
 
@@ -297,7 +297,7 @@ impl Peer {
     fn look_here(&mut self, now: Time, to: RingId, request: u64, query: &Query, out: &mut impl PeerEffects) {
         let found = match Interest::read(&self.space, &query.interest) {
             _ if query.interest.starts_with(OWN) => {
-                let through = Through { out, own: &mut self.duties.kept, says: Vec::new(), new: Vec::new() };
+                let through = Through { out, own: &mut self.placing.kept, says: Vec::new(), new: Vec::new() };
                 let query = Query { limit: query.limit.min(LOOK_MAX), ..query.clone() };
                 let all = [(RingId::MIN, RingId::MAX)];
                 let matches = |item: &Item| item.key.starts_with(&*query.interest);
@@ -313,7 +313,7 @@ impl Peer {
                     let profile = Profile::read(&self.space, &item.key);
                     profile.is_ok_and(|profile| interest.matches(&profile.located(Some(item.location))))
                 };
-                let through = Through { out, own: &mut self.duties.kept, says: Vec::new(), new: Vec::new() };
+                let through = Through { out, own: &mut self.placing.kept, says: Vec::new(), new: Vec::new() };
                 let limit = query.limit.min(LOOK_MAX);
                 self.store.look(now, &Query { limit, ..query.clone() }, &pieces, matches, &through)
             }
@@ -352,7 +352,7 @@ impl Peer {
         act: impl FnOnce(&mut store::Store, &Places<'_>, &mut Through<'_, E>),
     ) {
         let places = Places { rings: &self.rings, extent: self.extent, copies: self.copies };
-        let own = &mut self.duties.kept;
+        let own = &mut self.placing.kept;
         let mut through = Through { out, own, says: Vec::new(), new: Vec::new() };
         act(&mut self.store, &places, &mut through);
         let Through { says, new, .. } = through;

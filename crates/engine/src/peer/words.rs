@@ -1,14 +1,15 @@
 //! What peers say to each other: of the overlay, and of what is offered and wanted.
 
+use super::duties::{Where, is_function_name};
 use super::keeping::{NOTE_BYTES_MAX, Note};
-use contract::Location;
+use contract::{Location, RingId};
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use overlay::{Frame, FrameError};
 use rendezvous::{MEETINGS_MAX, Other, SHOWN_BYTES_MAX, Said, TERMS_BYTES_MAX, Topic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::StoreWord;
+use store::{StoreWord, VALUE_BYTES_MAX, Version};
 
 /// One word.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,12 +50,56 @@ pub enum PeerWord {
         /// Why.
         why: String,
     },
+    /// Of who runs a function.
+    Work(WorkWord),
     /// What a point says of it.
     Said {
         /// Under which number it was put there.
         number: u64,
         /// What.
         said: Said,
+    },
+}
+
+/// Of who runs a function.
+#[derive(Clone, PartialEq, Debug)]
+pub enum WorkWord {
+    /// The owner of its place asks a member: would it run it?
+    Asks {
+        /// Its name.
+        name: Arc<str>,
+        /// Where it has to run.
+        at: Where,
+    },
+    /// It would, or would not; also said by one that was told to run it and cannot.
+    Offers {
+        /// Its name.
+        name: Arc<str>,
+        /// How much the member has to do already; `None`: it would not.
+        load: Option<u32>,
+    },
+    /// The owner tells a member to run it, for as long as it says so again and again.
+    Runs {
+        /// Its name.
+        name: Arc<str>,
+        /// Which of several of that name.
+        version: Version,
+        /// Where it has to run.
+        at: Where,
+        /// Whether somebody has started it.
+        is_started: bool,
+        /// What it is; `None`: the member has been told.
+        text: Option<Arc<[u8]>>,
+    },
+    /// That one has not got its text.
+    Lacks {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// It is removed.
+    Ends {
+        /// Its name.
+        name: Arc<str>,
     },
 }
 
@@ -119,6 +164,7 @@ impl PeerWord {
                 to.u8(4)?;
                 word.append_to(bytes);
             }
+            PeerWord::Work(word) => work(to.u8(8)?, word)?,
             PeerWord::Noted { number, note: Note { key, size, value } } => {
                 to.u8(5)?.u64(*number)?.str(key)?.u64(*size)?;
                 match value {
@@ -174,15 +220,78 @@ impl PeerWord {
                     _ => PeerWord::Refused { number, topic, why },
                 }
             }
+            8 => PeerWord::Work(read_work(&mut from)?),
             _ => return Err(FrameError::Unknown),
         })
     }
 }
 
+fn work(to: &mut To<'_>, word: &WorkWord) -> Written {
+    match word {
+        WorkWord::Asks { name, at } => to.u8(0)?.str(name)?.u8(at.byte())?,
+        WorkWord::Offers { name, load } => match load {
+            Some(load) => to.u8(1)?.str(name)?.u32(*load)?,
+            None => to.u8(1)?.str(name)?.null()?,
+        },
+        WorkWord::Runs { name, version, at, is_started, text } => {
+            let Version { at: since, by } = version;
+            to.u8(2)?.str(name)?.u64(*since)?.bytes(&by.to_bytes())?.u8(at.byte())?.bool(*is_started)?;
+            match text {
+                Some(text) => to.bytes(text)?,
+                None => to.null()?,
+            }
+        }
+        WorkWord::Lacks { name } => to.u8(3)?.str(name)?,
+        WorkWord::Ends { name } => to.u8(4)?.str(name)?,
+    };
+    Ok(())
+}
+
+fn read_work(from: &mut Decoder<'_>) -> Read<WorkWord> {
+    let (kind, name) = (from.u8()?, from.str()?);
+    if !is_function_name(name) {
+        return Err(FrameError::Invalid("the name of a function"));
+    }
+    let name = Arc::from(name);
+    Ok(match kind {
+        0 => WorkWord::Asks { name, at: read_where(from)? },
+        1 => {
+            let load = if is_null(from)? { None } else { Some(from.u32()?) };
+            WorkWord::Offers { name, load }
+        }
+        2 => {
+            let at = from.u64()?;
+            let by = from.bytes()?.try_into().map_err(|_| FrameError::Invalid("a place on the ring"))?;
+            let version = Version { at, by: RingId::from_bytes(by) };
+            let (at, is_started) = (read_where(from)?, from.bool()?);
+            let text = if is_null(from)? { None } else { Some(from.bytes()?) };
+            if text.is_some_and(|text| text.len() > VALUE_BYTES_MAX) {
+                return Err(FrameError::TooMany("bytes of a function"));
+            }
+            WorkWord::Runs { name, version, at, is_started, text: text.map(Arc::from) }
+        }
+        3 => WorkWord::Lacks { name },
+        4 => WorkWord::Ends { name },
+        _ => return Err(FrameError::Unknown),
+    })
+}
+
+fn read_where(from: &mut Decoder<'_>) -> Read<Where> {
+    Where::from_byte(from.u8()?).ok_or(FrameError::Invalid("where a function runs"))
+}
+
+/// Whether there is nothing; then it is gone over.
+fn is_null(from: &mut Decoder<'_>) -> Read<bool> {
+    let is_null = from.datatype()? == Type::Null;
+    if is_null {
+        from.null()?;
+    }
+    Ok(is_null)
+}
+
 fn note(from: &mut Decoder<'_>) -> Read<Note> {
     let (key, size) = (within(from, 2 * TEXT_BYTES_MAX)?.into(), from.u64()?);
-    if from.datatype()? == Type::Null {
-        from.null()?;
+    if is_null(from)? {
         return Ok(Note { key, size, value: None });
     }
     let value = from.bytes()?;
@@ -218,8 +327,7 @@ fn read_meeting(from: &mut Decoder<'_>) -> Read<(Topic, Other)> {
 }
 
 fn location(from: &mut Decoder<'_>) -> Read<Option<Location>> {
-    if from.datatype()? == Type::Null {
-        from.null()?;
+    if is_null(from)? {
         return Ok(None);
     }
     let location = Location::new(from.f64()?, from.f64()?);
@@ -252,6 +360,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn works() -> impl Strategy<Value = WorkWord> {
+        let names = || "[a-z][a-z._-]{0,9}".prop_map(|name| Arc::from(name.as_str()));
+        let places = || (0..3_u8).prop_map(|byte| Where::from_byte(byte).unwrap());
+        let texts = prop::option::of(any::<[u8; 3]>());
+        let runs = (names(), any::<(u64, [u8; 20], bool)>(), places(), texts);
+        prop_oneof![
+            (names(), places()).prop_map(|(name, at)| WorkWord::Asks { name, at }),
+            (names(), any::<Option<u32>>()).prop_map(|(name, load)| WorkWord::Offers { name, load }),
+            runs.prop_map(|(name, (since, by, is_started), at, text)| {
+                let version = Version { at: since, by: RingId::from_bytes(by) };
+                let text = text.map(|text| text.to_vec().into());
+                WorkWord::Runs { name, version, at, is_started, text }
+            }),
+            names().prop_map(|name| WorkWord::Lacks { name }),
+            names().prop_map(|name| WorkWord::Ends { name }),
+        ]
+    }
+
     fn words() -> impl Strategy<Value = PeerWord> {
         let terms = || prop_oneof![Just(""), Just("topic=a/b, period=50ms, loss=0"), Just("deadline=1s")];
         let others = move || {
@@ -266,6 +392,7 @@ mod tests {
         let puts = (any::<u64>(), any::<[bool; 2]>(), "[a-z*=, ]{0,30}", places, any::<u128>());
         prop_oneof![
             Just(PeerWord::Overlay(Frame::Leave)),
+            works().prop_map(PeerWord::Work),
             puts.prop_map(|(number, [offers, region], text, location, digest)| {
                 PeerWord::Put(Put { number, offers, region, text, location, digest })
             }),

@@ -7,15 +7,15 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use contract::Span;
-use engine::function_name;
+use engine::{Where, function_name, function_text};
 use report::FunctionReport;
 use serde::Serialize;
 use std::sync::Arc;
 use store::{Answer, VALUE_BYTES_MAX};
 use tokio::time::timeout;
 
-/// The longest text of a function.
-const TEXT_MAX: usize = VALUE_BYTES_MAX;
+/// The longest text of a function: where it has to run is kept with it.
+const TEXT_MAX: usize = VALUE_BYTES_MAX - 1;
 /// Functions of a region that are listed.
 const LISTED_MAX: usize = 1_024;
 
@@ -53,11 +53,10 @@ pub(super) async fn add(
     let read = read.to_owned();
     // A module is tried, which takes time.
     match tokio::task::spawn_blocking(move || work.check(&read)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(why)) => return refusal(StatusCode::BAD_REQUEST, &why),
-        Err(_) => return refusal(StatusCode::BAD_REQUEST, "it cannot be set up"),
+        Ok(Ok(at)) => keep(&peer, &head, name, Some((at, Arc::from(&*text)))).await,
+        Ok(Err(why)) => refusal(StatusCode::BAD_REQUEST, &why),
+        Err(_) => refusal(StatusCode::BAD_REQUEST, "it cannot be set up"),
     }
-    keep(&peer, &head, name, Some(Arc::from(&*text))).await
 }
 
 pub(super) async fn remove(State(peer): State<Peer>, Path(name): Path<String>, head: HeaderMap) -> Response {
@@ -67,8 +66,8 @@ pub(super) async fn remove(State(peer): State<Peer>, Path(name): Path<String>, h
     keep(&peer, &head, name, None).await
 }
 
-async fn keep(peer: &Peer, head: &HeaderMap, name: String, text: Option<Arc<[u8]>>) -> Response {
-    match ask(peer, head, |answer| Asked::KeepFunction { name, text, answer }).await {
+async fn keep(peer: &Peer, head: &HeaderMap, name: String, function: Option<(Where, Arc<[u8]>)>) -> Response {
+    match ask(peer, head, |answer| Asked::KeepFunction { name, function, answer }).await {
         Ok(Answer::Done(version, copies)) => json(&Done { version: version.at, copies }),
         other => failure(other),
     }
@@ -117,11 +116,11 @@ pub(super) async fn list(State(peer): State<Peer>, head: HeaderMap) -> Response 
     match ask(&peer, &head, |answer| Asked::LookForFunctions { limit: LISTED_MAX, answer }).await {
         Ok(Answer::Found { items, silent, .. }) => {
             let functions = items.iter().filter_map(|item| {
-                let value = item.value.as_deref()?;
+                let text = function_text(item.value.as_deref()?)?;
                 Some(FunctionReport {
                     name: function_name(&item.key)?.to_owned(),
                     version: item.version.at,
-                    text: String::from_utf8_lossy(value).into_owned(),
+                    text: String::from_utf8_lossy(text).into_owned(),
                 })
             });
             let mut functions: Vec<FunctionReport> = functions.collect();

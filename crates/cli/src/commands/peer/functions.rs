@@ -98,7 +98,7 @@ pub(super) struct Row {
     pub(super) name: String,
     version: u64,
     text: String,
-    /// The peer that runs it; `null`: none of those that were asked.
+    /// The peer that runs it; `null`: none of those that were asked, and `running` may say why.
     pub(super) peer: Option<String>,
     pub(super) running: Option<RunningReport>,
 }
@@ -163,6 +163,9 @@ impl Heard {
     fn rows(mut self) -> Vec<Row> {
         let rows = self.kept.into_values().map(|FunctionReport { name, version, text }| {
             let (peer, running) = self.running.remove(&(name.clone(), version)).unzip();
+            // Where nobody runs it, one of them may say why.
+            let why = || self.running.remove(&(name.clone(), 0)).map(|(_, why)| why);
+            let running = running.or_else(why);
             Row { name, version, text, peer, running }
         });
         rows.collect()
@@ -196,7 +199,7 @@ fn list(config: &Config, peer: Option<&str>, format: Format) -> Outcome {
         let columns = ["function", "kind", "runs at", "is", "messages", "unread", "results", "failed"];
         let mut shown = table(&columns, &[4, 5, 6, 7]);
         for row in &rows {
-            let Some(running) = &row.running else {
+            let (Some(running), Some(peer)) = (&row.running, &row.peer) else {
                 shown.add_row([row.name.clone(), String::new(), coloured("nowhere", RED)]);
                 continue;
             };
@@ -205,9 +208,8 @@ fn list(config: &Config, peer: Option<&str>, format: Format) -> Outcome {
                 (true, None) => "waits".to_owned(),
                 (false, None) => "runs".to_owned(),
             };
-            let peer = row.peer.clone().unwrap_or_default();
             let counts = [running.messages, running.unread, running.results, running.failed];
-            let head = [row.name.clone(), running.kind.clone(), peer, is];
+            let head = [row.name.clone(), running.kind.clone(), peer.clone(), is];
             shown.add_row(head.into_iter().chain(counts.map(|count| count.to_string())));
         }
         line(&shown.to_string())?;

@@ -51,7 +51,8 @@ fn written(rules: &RuleArguments, runs: bool) -> Result<String, Trouble> {
         lasts: None,
     };
     let (payload, rules) = (rules.payload.clone(), vec![rule]);
-    let written = Written { on, payload, runs: None, give: None, topic: None, operator: None, rules };
+    let written =
+        Written { on, payload, runs: None, at: None, give: None, topic: None, operator: None, rules };
     written.to_text().map_err(|error| Trouble(error.to_string()))
 }
 
