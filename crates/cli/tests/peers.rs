@@ -290,12 +290,34 @@ fn rules_run_at_one_peer_and_at_another_one_when_that_dies() {
     plant.run(&["rule", "trace", "tanks"]).must(2, &["no peer that was asked runs `tanks`"]);
 }
 
+/// A module that gives back what it gets, after so many turns.
+fn turning(turns: u32) -> String {
+    format!(
+        r#"(module (memory (export "memory") 1)
+            (global $size (mut i64) (i64.const 0))
+            (func (export "verge_abi_version") (result i32) (i32.const 1))
+            (func (export "verge_input") (param i32 i32 i64) (result i32)
+                (global.set $size (i64.extend_i32_u (local.get 1))) (i32.const 8))
+            (func (export "verge_run") (param i64) (result i64) (local i32)
+                (loop $again
+                    (br_if $again (i32.lt_u (local.tee 1 (i32.add (local.get 1) (i32.const 1))) (i32.const {turns}))))
+                (i64.or (i64.shl (global.get $size) (i64.const 32)) (i64.const 8))))"#
+    )
+}
+
 /// An operator runs as a function; one that runs only when it is asked to is started by a rule, gets the message that started it, and ends by itself.
 #[test]
 fn a_rule_starts_a_function_for_the_message_that_says_so() {
     let plant = Plant::start::<2>();
     let run = |words: &[&str]| plant.run(words);
+    for (name, turns) in [("slow", 300_000), ("fast", 1)] {
+        plant.pair.site.folder.write(&format!("{name}.wasm"), wat::parse_str(turning(turns)).unwrap());
+    }
     for (name, text) in [
+        (
+            "tags",
+            "on = \"image, raw\"\ntopic = \"plant/tags\"\nbudget = \"100us\"\n[operator]\nkind = \"wasm\"\nmodule = \"slow.wasm\"\n[cheaper]\nkind = \"wasm\"\nmodule = \"fast.wasm\"\n",
+        ),
         (
             "pre",
             "on = \"image, raw; deadline=1s\"\n[[rule]]\nif = \"RESULT >= 10\"\nstart = \"post\"\nfor = \"2s\"\ngive = \"image, bad\"\n",
@@ -346,6 +368,10 @@ fn a_rule_starts_a_function_for_the_message_that_says_so() {
     run(&["function", "stop", "post"]).must(0, &[]);
     wait_until("it waits", || waits(0) == Some(true));
     run(&["function", "start", "nothing"]).must(2, &["no function `nothing`"]);
+    // The better one of two operators was tried once.
+    let tags = &listed()[2]["running"];
+    assert!(tags["quality"]["cheaper"].as_u64() >= Some(20) && tags["results"] == tags["messages"], "{tags}");
+    run(&["function", "trace", "tags"]).must(0, &["result, cheaper"]);
     run(&["function", "remove", "post"]).must(0, &[]);
     wait_until("it is gone", || listed()[0]["name"] == "pre");
 }

@@ -136,6 +136,11 @@ impl Found {
         self.receiver.recv_timeout(at_most).ok()
     }
 
+    /// How many messages have come and are not taken yet.
+    pub fn waiting(&self) -> usize {
+        self.receiver.len()
+    }
+
     /// Messages that this application did not take in time; the oldest were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)

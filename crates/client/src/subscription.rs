@@ -7,7 +7,7 @@ use endpoint::Delivery;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One message, the application's own.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Message {
     pub created: Time,
     /// From its creation to its arrival here.
     pub latency: Span,
+    /// When it arrived here.
+    pub arrived: Instant,
     /// Whether it came after its deadline, whatever the error of its age.
     pub late: bool,
     /// Whether that cannot be judged: it comes from another site, and its age is not known exactly enough.
@@ -139,6 +141,7 @@ pub(crate) fn queue(
             seq: delivery.seq,
             created: delivery.created,
             latency: delivery.latency,
+            arrived: Instant::now(),
             late: delivery.late,
             unjudged: delivery.unjudged,
             reordered: delivery.reordered,

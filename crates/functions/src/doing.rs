@@ -3,18 +3,21 @@
 use crate::outlets::{Alarms, Outlet, Starter};
 use crate::runner::Hosting;
 use crate::running::Running;
-use crate::spec::{OutletSpec, Rule};
-use contract::Time;
+use crate::spec::{OperatorSpec, Rule};
+use contract::{Span, Time};
 use peer_host::Journal;
+use processing::quality::{Quality, Serves};
 use processing::{Answer, Input, Operator};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use verge::{Client, Error, Message, Peers};
 
 /// Does something with messages.
 pub(crate) trait Doing {
     /// Takes one. An error ends the function, which begins anew.
-    fn take(&mut self, message: &Message) -> Result<(), String>;
+    /// So many others wait behind it.
+    fn take(&mut self, message: &Message, behind: usize) -> Result<(), String>;
 }
 
 /// Whether brokers have refused a topic that they had admitted. All is opened anew then.
@@ -51,7 +54,7 @@ impl<'a> Judging<'a> {
 }
 
 impl Doing for Judging<'_> {
-    fn take(&mut self, message: &Message) -> Result<(), String> {
+    fn take(&mut self, message: &Message, _behind: usize) -> Result<(), String> {
         let Some(index) = self.running.judge(message) else { return Ok(()) };
         let Some((rule, outlet, starter)) = self.rules.get_mut(index) else { return Ok(()) };
         let said = rule.say.as_ref().map_or(&*message.payload, |text| text.as_bytes());
@@ -93,6 +96,10 @@ pub(crate) struct Making<'a> {
     running: &'a Running,
     outlet: Outlet,
     operator: Box<dyn Operator>,
+    /// One that takes less time, and which of the two serves.
+    cheaper: Option<(Box<dyn Operator>, Quality)>,
+    budget: Span,
+    since: Instant,
     result: Vec<u8>,
 }
 
@@ -100,23 +107,33 @@ impl<'a> Making<'a> {
     /// Opens what it needs.
     pub(crate) fn begin(
         running: &'a Running,
-        outlet: &OutletSpec,
-        operator: Box<dyn Operator>,
+        spec: &OperatorSpec,
+        (operator, cheaper): (Box<dyn Operator>, Option<Box<dyn Operator>>),
         around: (&Client, &Peers, &Hosting),
     ) -> Result<Making<'a>, Error> {
-        let outlet = Outlet::open(format!("function {}", running.duty.name), outlet, around)?;
-        Ok(Making { running, outlet, operator, result: Vec::new() })
+        let outlet = Outlet::open(format!("function {}", running.duty.name), &spec.outlet, around)?;
+        let budget = spec.cheaper.as_ref().map_or(Span::ZERO, |cheaper| cheaper.budget);
+        let cheaper = cheaper.map(|operator| (operator, Quality::new(budget)));
+        Ok(Making { running, outlet, operator, cheaper, budget, since: Instant::now(), result: Vec::new() })
     }
-}
 
-impl Doing for Making<'_> {
-    fn take(&mut self, message: &Message) -> Result<(), String> {
+    /// Time since it began.
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Runs one of its operators, and publishes what that says.
+    fn serve(&mut self, message: &Message, by: Option<Serves>) -> Result<(), String> {
         self.result.clear();
+        let operator = match (&mut self.cheaper, by) {
+            (Some((cheaper, _)), Some(Serves::Cheaper)) => cheaper,
+            _ => &mut self.operator,
+        };
         let input = Input { slot: 0, payload: &message.payload, created: Time(message.created.0) };
         // One that panics begins anew, and its peer goes on.
-        let run = catch_unwind(AssertUnwindSafe(|| self.operator.run(&[input], &mut self.result)));
+        let run = catch_unwind(AssertUnwindSafe(|| operator.run(&[input], &mut self.result)));
         let Ok(answer) = run else { return Err("its operator panicked".to_owned()) };
-        self.running.see(message, answer.clone().map_err(|fault| fault.to_string()));
+        self.running.see(message, by, answer.clone().map_err(|fault| fault.to_string()));
         if answer == Ok(Answer::Result) {
             match self.outlet.publish(&self.result) {
                 Ok(()) => self.running.count(),
@@ -127,6 +144,25 @@ impl Doing for Making<'_> {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+fn span(passed: Duration) -> Span {
+    Span(i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX))
+}
+
+impl Doing for Making<'_> {
+    fn take(&mut self, message: &Message, behind: usize) -> Result<(), String> {
+        let began = self.now();
+        let Some((_, quality)) = &mut self.cheaper else { return self.serve(message, None) };
+        let by = quality.choose(began, span(message.arrived.elapsed()), behind);
+        self.serve(message, Some(by))?;
+        let ended = self.now();
+        if let Some((_, quality)) = &mut self.cheaper {
+            quality.note(ended, by, ended.since(began));
+            self.running.count_served(span(message.arrived.elapsed()) > self.budget, quality.p99());
         }
         Ok(())
     }

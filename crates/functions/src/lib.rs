@@ -8,5 +8,6 @@ mod spec;
 
 pub use runner::{Connect, Hosting, Runner};
 pub use spec::{
-    Does, FunctionSpec, OperatorSpec, OutletSpec, Rule, SpecError, WASM, Written, WrittenRule, check_payload,
+    CheaperSpec, Does, FunctionSpec, OperatorSpec, OperatorText, Operators, OutletSpec, Rule, SpecError,
+    WASM, Written, WrittenRule, check_payload,
 };

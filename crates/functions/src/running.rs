@@ -3,12 +3,13 @@
 use crate::doing::{Doing, Judging, Making};
 use crate::outlets::shown;
 use crate::runner::Hosting;
-use crate::spec::{Does, FunctionSpec};
-use contract::Time;
+use crate::spec::{Does, FunctionSpec, OperatorSpec};
+use contract::{Span, Time};
 use peer_host::Duty;
 use processing::Answer;
+use processing::quality::Serves;
 use processing::rules::{RuleSet, Tuple, Verdict};
-use report::{RuleReport, RunningReport, TracedReport, TracedRule};
+use report::{QualityReport, RuleReport, RunningReport, TracedReport, TracedRule};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,6 +48,8 @@ struct State {
     results: u64,
     failed: u64,
     why: Option<String>,
+    /// Of two operators.
+    quality: Option<QualityReport>,
     /// `None`: its text cannot be read.
     spec: Option<FunctionSpec>,
     /// Its rules, if it has some.
@@ -68,7 +71,14 @@ struct Traced {
 #[derive(Clone, Copy)]
 enum Seen {
     Judged(Verdict),
-    Answered(Answer),
+    Answered(Answer, Option<Serves>),
+}
+
+/// What is counted of two operators.
+fn quality(spec: &FunctionSpec) -> Option<QualityReport> {
+    let Does::Operator(OperatorSpec { cheaper: Some(cheaper), .. }) = &spec.does else { return None };
+    let budget_ns = u64::try_from(cheaper.budget.0).unwrap_or_default();
+    Some(QualityReport { budget_ns, ..QualityReport::default() })
 }
 
 /// Nanoseconds since the Unix epoch.
@@ -104,6 +114,7 @@ impl Running {
             results: 0,
             failed: 0,
             why: None,
+            quality: spec.as_ref().and_then(quality),
             spec,
             rules: rules.map(|rules| (rules.clone(), rules.tuple())),
             rules_failed: vec![(0, None); count],
@@ -172,9 +183,9 @@ impl Running {
         let mut does: Box<dyn Doing> = match &spec.does {
             Does::Rules(rules) => Box::new(Judging::begin(self, rules, around).map_err(words)?),
             Does::Operator(operator) => {
-                let made = spec.operator().map_err(|error| error.to_string())?;
+                let made = spec.operators().map_err(|error| error.to_string())?;
                 let made = made.ok_or("it has no operator")?;
-                Box::new(Making::begin(self, &operator.outlet, made, around).map_err(words)?)
+                Box::new(Making::begin(self, operator, made, around).map_err(words)?)
             }
         };
         let (journal, whose) = (Arc::clone(&hosting.journal), Arc::clone(name));
@@ -204,7 +215,7 @@ impl Running {
                 continue;
             };
             self.state().trouble = None;
-            does.take(&message)?;
+            does.take(&message, found.waiting())?;
         }
         // What was published last is still on its way.
         _ = client.settle();
@@ -230,9 +241,22 @@ impl Running {
         fires
     }
 
-    /// An operator has run for a message.
-    pub(crate) fn see(&self, message: &Message, seen: Result<Answer, String>) {
-        self.state().see(now(), message, seen.map(Seen::Answered));
+    /// An operator has run for a message: of two, this one.
+    pub(crate) fn see(&self, message: &Message, by: Option<Serves>, seen: Result<Answer, String>) {
+        let mut state = self.state();
+        if let (Some(Serves::Cheaper), Some(quality)) = (by, &mut state.quality) {
+            quality.cheaper += 1;
+        }
+        state.see(now(), message, seen.map(|answer| Seen::Answered(answer, by)));
+    }
+
+    /// A message was served: of two operators they take so long, and it may have been after its time.
+    pub(crate) fn count_served(&self, is_late: bool, (dearer, cheaper): (Span, Span)) {
+        if let Some(quality) = &mut self.state().quality {
+            quality.late += u64::from(is_late);
+            quality.dearer_p99_ns = u64::try_from(dearer.0).unwrap_or_default();
+            quality.cheaper_p99_ns = u64::try_from(cheaper.0).unwrap_or_default();
+        }
     }
 
     /// Something was said.
@@ -282,6 +306,7 @@ impl Running {
             results: state.results,
             failed: state.failed,
             why: state.why.clone(),
+            quality: state.quality.clone(),
             rules: rules.unwrap_or_default(),
         }
     }
@@ -329,8 +354,10 @@ impl Traced {
             Ok(Seen::Judged(Verdict::Fires(index))) => ("fired", Some(name(*index))),
             Ok(Seen::Judged(Verdict::HeldBack(index))) => ("held back", Some(name(*index))),
             Ok(Seen::Judged(Verdict::None)) => ("none", None),
-            Ok(Seen::Answered(Answer::Result)) => ("result", None),
-            Ok(Seen::Answered(Answer::Nothing)) => ("nothing", None),
+            Ok(Seen::Answered(Answer::Result, Some(Serves::Cheaper))) => ("result, cheaper", None),
+            Ok(Seen::Answered(Answer::Nothing, Some(Serves::Cheaper))) => ("nothing, cheaper", None),
+            Ok(Seen::Answered(Answer::Result, _)) => ("result", None),
+            Ok(Seen::Answered(Answer::Nothing, _)) => ("nothing", None),
             Err(_) => ("unread", None),
         };
         let only = |why: String| vec![TracedRule { name: String::new(), holds: None, parts: vec![why] }];

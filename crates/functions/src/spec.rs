@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use contract::{Span, check_name};
 use engine::Where;
 use processing::rules::{RuleError, RuleSet, RuleSpec};
-use processing::{BuiltIn, Factory, Operator, Parameters, PayloadType, Setup, Value};
+use processing::{Built, BuiltIn, Factory, Operator, Parameters, PayloadType, Setup, Value};
 use rendezvous::{Interest, Profile, Space};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -40,14 +40,35 @@ pub enum Does {
 #[derive(Clone, PartialEq, Debug)]
 pub struct OperatorSpec {
     /// Which one.
+    pub operator: OperatorText,
+    /// One that takes less time, for messages whose results would come too late.
+    pub cheaper: Option<CheaperSpec>,
+    /// Where its results go.
+    pub outlet: OutletSpec,
+}
+
+/// What serves a message where the better operator would take too long.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CheaperSpec {
+    /// From the arrival of a message to its result it may take so long.
+    pub budget: Span,
+    /// Which one.
+    pub operator: OperatorText,
+}
+
+/// An operator, as it is written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OperatorText {
+    /// Which kind.
     pub kind: String,
     /// What it is configured with.
     pub parameters: Parameters,
     /// The module of one that somebody wrote.
     pub module: Option<Arc<[u8]>>,
-    /// Where its results go.
-    pub outlet: OutletSpec,
 }
+
+/// An operator, and a cheaper one.
+pub type Operators = (Box<dyn Operator>, Option<Box<dyn Operator>>);
 
 /// A rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,7 +129,7 @@ pub enum SpecError {
 }
 
 /// The text of a function, as TOML has it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
     /// Which messages it looks at: an interest.
@@ -128,9 +149,15 @@ pub struct Written {
     /// Where it publishes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
+    /// How long a result may take from the arrival of its message, where there is a cheaper operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
     /// Its operator: `kind`, and its parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<toml::Table>,
+    /// The same of one that takes less time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cheaper: Option<toml::Table>,
     /// Its rules.
     #[serde(default, rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<WrittenRule>,
@@ -181,13 +208,16 @@ impl Written {
         toml::to_string(self).map_err(|error| SpecError::Text(error.to_string()))
     }
 
-    /// Puts the module in place of the name of its file, so that the text is all that a peer needs. Returns whether there was one.
-    pub fn embed(&mut self, read: impl FnOnce(&str) -> Result<Vec<u8>, String>) -> Result<bool, SpecError> {
-        let Some(operator) = &mut self.operator else { return Ok(false) };
-        let Some(toml::Value::String(file)) = operator.remove(MODULE) else { return Ok(false) };
-        let bytes = read(&file).map_err(|why| value(MODULE, why))?;
-        operator.insert(EMBEDDED.to_owned(), toml::Value::String(STANDARD.encode(bytes)));
-        Ok(true)
+    /// Puts modules in place of the names of their files, so that the text is all that a peer needs. Returns whether there was one.
+    pub fn embed(&mut self, read: impl Fn(&str) -> Result<Vec<u8>, String>) -> Result<bool, SpecError> {
+        let mut was_there = false;
+        for operator in self.operator.iter_mut().chain(&mut self.cheaper) {
+            let Some(toml::Value::String(file)) = operator.remove(MODULE) else { continue };
+            let bytes = read(&file).map_err(|why| value(MODULE, why))?;
+            operator.insert(EMBEDDED.to_owned(), toml::Value::String(STANDARD.encode(bytes)));
+            was_there = true;
+        }
+        Ok(was_there)
     }
 }
 
@@ -208,13 +238,14 @@ impl FunctionSpec {
     /// to begin.
     pub fn read(text: &str, space: &Space) -> Result<FunctionSpec, SpecError> {
         let spec = FunctionSpec::parse(text, space)?;
-        spec.operator()?;
+        spec.operators()?;
         Ok(spec)
     }
 
     /// Reads a text.
     pub fn parse(text: &str, space: &Space) -> Result<FunctionSpec, SpecError> {
-        let Written { on, payload, runs, at, give, topic, operator, rules } = Written::read(text)?;
+        let Written { on, payload, runs, at, give, topic, budget, operator, cheaper, rules } =
+            Written::read(text)?;
         Interest::read(space, &on).map_err(|error| value("on", error.to_string()))?;
         let payload = PayloadType::from_str(&payload).map_err(|error| value("type", error.to_string()))?;
         let is_asked = match runs.as_deref() {
@@ -226,7 +257,14 @@ impl FunctionSpec {
         let at = at.map_err(|error| value("at", error.to_string()))?;
         let outlet = outlet(give, topic, space).map_err(|(key, why)| value(key, why))?;
         let does = match operator {
-            Some(table) if rules.is_empty() => Does::Operator(operator_spec(table, outlet)?),
+            Some(table) if rules.is_empty() => {
+                let cheaper = cheaper_spec(budget, cheaper)?;
+                Does::Operator(operator_spec(table, cheaper, outlet)?)
+            }
+            _ if budget.is_some() || cheaper.is_some() => {
+                let key = if budget.is_some() { "budget" } else { "cheaper" };
+                return Err(value(key, "goes with an [operator]".to_owned()));
+            }
             None if !rules.is_empty() && outlet == OutletSpec::default() => {
                 Does::Rules(read_rules(rules, space)?)
             }
@@ -286,15 +324,27 @@ impl FunctionSpec {
     pub fn kind(&self) -> &str {
         match &self.does {
             Does::Rules(_) => "rules",
-            Does::Operator(operator) => &operator.kind,
+            Does::Operator(OperatorSpec { operator, .. }) => &operator.kind,
         }
     }
 
-    /// Its operator, as at its beginning; none, if it has rules.
-    pub fn operator(&self) -> Result<Option<Box<dyn Operator>>, SpecError> {
-        let Does::Operator(OperatorSpec { kind, parameters, module, .. }) = &self.does else {
+    /// Its operator, as at its beginning, and the cheaper one, if there are such.
+    pub fn operators(&self) -> Result<Option<Operators>, SpecError> {
+        let Does::Operator(OperatorSpec { operator, cheaper, .. }) = &self.does else {
             return Ok(None);
         };
+        let dearer = self.build("operator", operator)?;
+        let Some(cheaper) = cheaper else { return Ok(Some((dearer.operator, None))) };
+        let cheaper = self.build("cheaper", &cheaper.operator)?;
+        if dearer.output != cheaper.output {
+            let why = format!("has results that are {}, and the other one {}", cheaper.output, dearer.output);
+            return Err(value("cheaper", why));
+        }
+        Ok(Some((dearer.operator, Some(cheaper.operator))))
+    }
+
+    fn build(&self, key: &str, text: &OperatorText) -> Result<Built, SpecError> {
+        let OperatorText { kind, parameters, module } = text;
         let inputs = [self.payload.clone()];
         let setup = Setup { inputs: &inputs, parameters };
         let built = match module {
@@ -305,17 +355,49 @@ impl FunctionSpec {
             }
             None => BuiltIn.build(kind, &setup),
         };
-        built.map(|built| Some(built.operator)).map_err(|why| value("operator", why))
+        built.map_err(|why| value(key, why))
     }
 }
 
-fn operator_spec(mut table: toml::Table, outlet: OutletSpec) -> Result<OperatorSpec, SpecError> {
+fn operator_spec(
+    table: toml::Table,
+    cheaper: Option<CheaperSpec>,
+    outlet: OutletSpec,
+) -> Result<OperatorSpec, SpecError> {
     if outlet == OutletSpec::default() {
         return Err(value("operator", "its results go nowhere: give it `give` or `topic`, above".to_owned()));
     }
+    Ok(OperatorSpec { operator: operator_text("operator", table)?, cheaper, outlet })
+}
+
+fn cheaper_spec(
+    budget: Option<String>,
+    cheaper: Option<toml::Table>,
+) -> Result<Option<CheaperSpec>, SpecError> {
+    match (budget, cheaper) {
+        (None, None) => Ok(None),
+        (Some(budget), Some(table)) => {
+            let budget = span("budget", Some(&budget), Span::ZERO).map_err(|why| value("budget", why))?;
+            if budget == Span::ZERO {
+                return Err(value("budget", "is zero, and must be longer".to_owned()));
+            }
+            Ok(Some(CheaperSpec { budget, operator: operator_text("cheaper", table)? }))
+        }
+        (Some(_), None) => {
+            let why = "needs [cheaper], an operator that takes less time than the one of [operator]";
+            Err(value("budget", why.to_owned()))
+        }
+        (None, Some(_)) => {
+            let why = "needs `budget`, above: how long a result may take from the arrival of its message";
+            Err(value("cheaper", why.to_owned()))
+        }
+    }
+}
+
+fn operator_text(key: &str, mut table: toml::Table) -> Result<OperatorText, SpecError> {
     let Some(toml::Value::String(kind)) = table.remove("kind") else {
         let why = "says no `kind`: one of docs/operators.md, or wasm with `module`".to_owned();
-        return Err(value("operator", why));
+        return Err(value(key, why));
     };
     let module = match table.remove(EMBEDDED) {
         None => None,
@@ -327,14 +409,14 @@ fn operator_spec(mut table: toml::Table, outlet: OutletSpec) -> Result<OperatorS
     };
     if (kind == WASM) != module.is_some() {
         let why = "an operator of kind wasm has a `module`, and no other one has".to_owned();
-        return Err(value("operator", why));
+        return Err(value(key, why));
     }
     let parameter = |(name, given): (String, toml::Value)| match parameter(&given) {
         Some(read) => Ok((name, read)),
-        None => Err(value(&format!("operator.{name}"), format!("{given} is no parameter"))),
+        None => Err(value(&format!("{key}.{name}"), format!("{given} is no parameter"))),
     };
     let parameters = table.into_iter().map(parameter).collect::<Result<_, _>>()?;
-    Ok(OperatorSpec { kind, parameters, module, outlet })
+    Ok(OperatorText { kind, parameters, module })
 }
 
 /// A parameter of an operator. A text that is a time with its unit is one.
@@ -504,7 +586,7 @@ topic = "plant/warm"
     fn an_operator_is_read_and_set_up() {
         let spec = read(OPERATOR).unwrap();
         assert!(spec.is_asked && spec.kind() == "average" && spec.rules().is_empty());
-        assert!(spec.operator().unwrap().is_some());
+        assert!(spec.operators().unwrap().is_some());
         for (from, to, said) in [
             ("average", "averge", "there is no operator of kind `averge`"),
             ("window", "windw", "`windw` is no parameter"),
@@ -517,6 +599,8 @@ topic = "plant/warm"
             ("average", "wasm", "has a `module`"),
             ("window = 10", "module_base64 = \"AA==\"", "and no other one has"),
             ("[operator]", "[operators]", "operators"),
+            ("runs = \"asked\"", "budget = \"5ms\"", "`budget`: needs [cheaper]"),
+            ("window = 10", "window = 10\n[cheaper]\nkind = \"average\"", "`cheaper`: needs `budget`"),
             ("f64", "bytes", "`operator`: "),
         ] {
             let why = read(&OPERATOR.replacen(from, to, 1)).unwrap_err();
@@ -543,8 +627,9 @@ topic = "plant/warm"
         let text = OPERATOR.replace("\"average\"\nwindow = 10", "\"wasm\"\nmodule = \"x.wasm\"");
         assert!(read(&text).unwrap_err().contains("has a `module`"), "its file is not here");
         let mut written = Written::read(&text).unwrap();
-        assert_eq!(written.embed(|_| Ok(module.unwrap())), Ok(true));
-        let mut operator = read(&written.to_text().unwrap()).unwrap().operator().unwrap().unwrap();
+        let module = module.unwrap();
+        assert_eq!(written.embed(|_| Ok(module.clone())), Ok(true));
+        let mut operator = read(&written.to_text().unwrap()).unwrap().operators().unwrap().unwrap().0;
         let (payload, mut output) = (2.5_f64.to_le_bytes(), Vec::new());
         let input = processing::Input { slot: 0, payload: &payload, created: contract::Time(1) };
         assert_eq!(operator.run(&[input], &mut output), Ok(processing::Answer::Result));

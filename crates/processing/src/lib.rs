@@ -11,6 +11,7 @@ mod operator;
 mod order;
 mod pattern;
 mod payload;
+pub mod quality;
 mod router;
 pub mod rules;
 mod slab;

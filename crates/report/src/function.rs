@@ -41,8 +41,26 @@ pub struct RunningReport {
     /// The same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What has become of its budget, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<QualityReport>,
     /// Its rules, in the order of its text.
     pub rules: Vec<RuleReport>,
+}
+
+/// Which of two operators has served messages.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct QualityReport {
+    /// From the arrival of a message to its result it may take so long, in nanoseconds.
+    pub budget_ns: u64,
+    /// Messages that the cheaper one has served.
+    pub cheaper: u64,
+    /// Messages that were served after that time.
+    pub late: u64,
+    /// What 99 of 100 runs of the dearer one took at most, in nanoseconds, of those of the last minute.
+    pub dearer_p99_ns: u64,
+    /// The same of the cheaper one.
+    pub cheaper_p99_ns: u64,
 }
 
 /// A rule of such a function.
@@ -76,7 +94,7 @@ pub struct TracedReport {
     pub topic: String,
     /// The message, cut off where it is long.
     pub message: String,
-    /// Of rules `fired`, `held back` or `none`; of an operator `result` or `nothing`; `unread`: it is not what it should be, or the run failed.
+    /// Of rules `fired`, `held back` or `none`; of an operator `result` or `nothing`, with `, cheaper` behind it where that one ran; `unread`: it is not what it should be, or the run failed.
     pub verdict: String,
     /// The rule that fired or was held back.
     #[serde(default, skip_serializing_if = "Option::is_none")]

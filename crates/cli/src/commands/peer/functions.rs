@@ -7,8 +7,9 @@ use crate::arguments::Format;
 use crate::arguments::function::FunctionCommand;
 use config::Config;
 use console::{Outcome, RED, coloured, complain, json, line, table, yes};
+use contract::Span;
 use functions::{FunctionSpec, Written};
-use report::{FunctionReport, RunningReport, TracedReport};
+use report::{FunctionReport, QualityReport, RunningReport, TracedReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -119,11 +120,25 @@ impl Row {
         let trouble = running.trouble.as_ref().map(|why| format!("does not run: {why}"));
         let dropped = (running.dropped > 0)
             .then(|| format!("{} messages came too fast, and are lost to it", running.dropped));
+        let quality = running.quality.as_ref().filter(|quality| quality.cheaper > 0 || quality.late > 0);
+        let quality = quality.map(told);
         let rules = running.rules.iter();
         let rules = rules.filter_map(|rule| Some(format!("rule {}: {}", rule.name, rule.why.as_ref()?)));
         let why = running.why.clone().filter(|_| running.rules.is_empty());
-        trouble.into_iter().chain(dropped).chain(rules).chain(why).collect()
+        trouble.into_iter().chain(dropped).chain(quality).chain(rules).chain(why).collect()
     }
+}
+
+/// What has become of a budget.
+fn told(quality: &QualityReport) -> String {
+    let span = |nanos: u64| Span(i64::try_from(nanos / 1_000 * 1_000).unwrap_or(i64::MAX));
+    let QualityReport { budget_ns, cheaper, late, dearer_p99_ns, cheaper_p99_ns } = *quality;
+    format!(
+        "the cheaper operator has served {cheaper} messages, and {late} results came after {}; p99 of a run {}, of the cheaper one {}",
+        span(budget_ns),
+        span(dearer_p99_ns),
+        span(cheaper_p99_ns)
+    )
 }
 
 #[derive(Deserialize)]

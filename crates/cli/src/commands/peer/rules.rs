@@ -51,8 +51,7 @@ fn written(rules: &RuleArguments, runs: bool) -> Result<String, Trouble> {
         lasts: None,
     };
     let (payload, rules) = (rules.payload.clone(), vec![rule]);
-    let written =
-        Written { on, payload, runs: None, at: None, give: None, topic: None, operator: None, rules };
+    let written = Written { on, payload, rules, ..Written::default() };
     written.to_text().map_err(|error| Trouble(error.to_string()))
 }
 
