@@ -1,7 +1,7 @@
 //! What a broker counts and tells when contracts are broken.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use broker::{ClassCounts, Settings, Snapshot, Survey, TopicRule};
 use contract::{Contract, Span};

@@ -2,8 +2,7 @@
 //! client is served. The fuzz target `broker` does the same with bytes, for longer.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "world/seat.rs"]
-mod seat;
+use crate::world::seat;
 
 use broker::{Limits, Settings};
 use contract::{Contract, Epoch, NodeId, Reign, Span, Time, TrafficClass};

@@ -1,7 +1,7 @@
 //! Subscribers to whom nothing is promised: who asks for it, and for whom there is no time, where that is configured.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use broker::{Settings, Snapshot, Survey};
 use contract::{Contract, Needs, Span};

@@ -2,7 +2,7 @@
 //! message comes on a topic of somebody else, and leaves in the same turn; and no turn does more for commands than its share.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod world;
+use crate::world;
 
 use broker::{Settings, UNITS_PER_SLICE};
 use contract::{Contract, NodeId, Span, Time};

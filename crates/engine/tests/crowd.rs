@@ -1,7 +1,7 @@
 //! Clients that come after promises were given: each has to be read and written, and enough of them leave no time.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use broker::{Settings, Snapshot, Survey};
 use contract::rounds::Io;

@@ -1,7 +1,7 @@
 //! The longest time between two messages, where it is configured: what is longer is told, whoever publishes, and in time.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use broker::{Settings, Snapshot, Survey, TopicRule};
 use contract::{Contract, Span};

@@ -2,8 +2,7 @@
 //! passwords.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-#[path = "world/seat.rs"]
-mod seat;
+use crate::world::seat;
 
 use access::Access;
 use broker::Settings;

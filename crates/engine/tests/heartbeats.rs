@@ -1,7 +1,7 @@
 //! What heartbeats change about who is taken for dead.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod world;
+use crate::world;
 
 use contract::{NodeId, Span};
 use engine::BrokerNode;

@@ -1,7 +1,7 @@
 //! What a site missed of another one while the way was cut, or a broker was dead, comes to it afterwards: once, in order, as it was published.
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
-mod world;
+use crate::world;
 
 use ::mqtt::testing::QoS;
 use contract::{Contract, Span};

@@ -1,7 +1,7 @@
 //! Memory for messages and for subscribers, on virtual time.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use contract::{Contract, Span};
 use endpoint::PublicationState;

@@ -1,7 +1,7 @@
 //! What simulated weather and reviews once found broken, and was mended: one test for each.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use contract::timing::LinkDelay;
 use contract::{Contract, LinkClass, Links, Span};

@@ -1,7 +1,7 @@
 //! Subscribers behind narrow connections.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use contract::{Contract, Span};
 use endpoint::Reigning;

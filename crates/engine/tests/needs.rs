@@ -1,7 +1,7 @@
 //! Subscribers that need more than a topic's contract says: the strictest governs, and what cannot be kept is refused to them alone.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use broker::{Settings, Snapshot, Survey};
 use contract::{Contract, LinkClass, Loss, Needs, Span};

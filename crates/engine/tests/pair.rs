@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use contract::{Contract, Span, TopicFilter};
 use endpoint::PublicationState;

@@ -1,7 +1,7 @@
 //! Awkward coincidences, each of which once lost something or stopped somebody.
 #![allow(clippy::unwrap_used, reason = "a broken world is a broken test")]
 
-mod world;
+use crate::world;
 
 use contract::{Contract, Epoch, NodeId, Reign, Span};
 use endpoint::{PublicationState, Reigning};

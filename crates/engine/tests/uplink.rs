@@ -1,7 +1,7 @@
 //! Sites and routers: pairs of brokers with uplinks between them, on an invented network.
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
-mod world;
+use crate::world;
 
 use ::mqtt::testing::QoS;
 use contract::{Contract, LinkClass, LinkDelay, Links, Span};

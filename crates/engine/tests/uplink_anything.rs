@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 #![allow(clippy::disallowed_methods, reason = "VERGE_SEED and VERGE_SEEDS choose other runs")]
 
-mod world;
+use crate::world;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)

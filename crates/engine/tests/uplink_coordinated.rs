@@ -1,7 +1,7 @@
 //! Sites whose routers a coordination service names, and such whose topics go by two routers at once.
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
-mod world;
+use crate::world;
 
 use contract::Span;
 use world::named::{self, NORTH, ROUTERS, SOUTH, Sites, TOPICS, contract};

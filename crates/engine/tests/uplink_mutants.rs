@@ -1,7 +1,7 @@
 //! Faults that are built into uplinks on purpose are noticed.
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
-mod world;
+use crate::world;
 
 use contract::Mutant;
 

@@ -1,7 +1,7 @@
 //! Sites behind thin links: best effort holds up nothing that is promised, and what has no room is not promised.
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
-mod world;
+use crate::world;
 
 use contract::{Contract, Mutant, Span, ThinLink};
 use world::World;
