@@ -65,6 +65,8 @@ pub struct OperatorText {
     pub parameters: Parameters,
     /// The module of one that somebody wrote.
     pub module: Option<Arc<[u8]>>,
+    /// How long a run of a module may take.
+    pub runs_within: Span,
 }
 
 /// An operator, and a cheaper one.
@@ -224,6 +226,11 @@ impl Written {
 /// The file of a module, and the module itself.
 const MODULE: &str = "module";
 const EMBEDDED: &str = "module_base64";
+/// How long a run of a module may take.
+const RUNS_WITHIN: &str = "budget";
+/// The same where nothing is said, and the longest: a function has a thread of its own, and ends when a run does.
+const RUN_MAX: Span = Span::secs(1);
+const RUN_MOST: Span = Span::secs(5);
 /// The kind of operators that somebody wrote.
 pub const WASM: &str = "wasm";
 /// How long a function runs that a rule has started.
@@ -344,13 +351,14 @@ impl FunctionSpec {
     }
 
     fn build(&self, key: &str, text: &OperatorText) -> Result<Built, SpecError> {
-        let OperatorText { kind, parameters, module } = text;
+        let OperatorText { kind, parameters, module, runs_within } = text;
         let inputs = [self.payload.clone()];
         let setup = Setup { inputs: &inputs, parameters };
         let built = match module {
             Some(module) => {
                 let time = wasm::Clock { wall: Arc::new(host::monotonic), worked: Arc::new(host::worked) };
-                wasm::operator(module, "the module", &setup, &wasm::Limits::default(), &time)
+                let limits = wasm::Limits { budget: *runs_within, ..wasm::Limits::default() };
+                wasm::operator(module, "the module", &setup, &limits, &time)
                     .map_err(|error| error.to_string())
             }
             None => BuiltIn.build(kind, &setup),
@@ -411,12 +419,25 @@ fn operator_text(key: &str, mut table: toml::Table) -> Result<OperatorText, Spec
         let why = "an operator of kind wasm has a `module`, and no other one has".to_owned();
         return Err(value(key, why));
     }
+    let runs_within = match table.remove(RUNS_WITHIN) {
+        Some(toml::Value::String(text)) if module.is_some() => text.parse::<Span>().ok(),
+        None => Some(RUN_MAX),
+        // What other operators have of this name is theirs.
+        Some(other) if module.is_none() => {
+            table.insert(RUNS_WITHIN.to_owned(), other);
+            Some(RUN_MAX)
+        }
+        Some(_) => None,
+    };
+    let runs_within = runs_within.filter(|span| (Span(1)..=RUN_MOST).contains(span)).ok_or_else(|| {
+        value(&format!("{key}.{RUNS_WITHIN}"), format!("is how long a run may take, up to {RUN_MOST}"))
+    })?;
     let parameter = |(name, given): (String, toml::Value)| match parameter(&given) {
         Some(read) => Ok((name, read)),
         None => Err(value(&format!("{key}.{name}"), format!("{given} is no parameter"))),
     };
     let parameters = table.into_iter().map(parameter).collect::<Result<_, _>>()?;
-    Ok(OperatorText { kind, parameters, module })
+    Ok(OperatorText { kind, parameters, module, runs_within })
 }
 
 /// A parameter of an operator. A text that is a time with its unit is one.
@@ -597,6 +618,7 @@ topic = "plant/warm"
             ("runs = \"asked\"", "at = \"moon\"", "`at`: a function is at `edge`, at `core`"),
             ("motor, mean", "motor, speed", "it would take what it gives"),
             ("average", "wasm", "has a `module`"),
+            ("window = 10", "window = 10\nbudget = 1", "`operator`: "),
             ("window = 10", "module_base64 = \"AA==\"", "and no other one has"),
             ("[operator]", "[operators]", "operators"),
             ("runs = \"asked\"", "budget = \"5ms\"", "`budget`: needs [cheaper]"),
