@@ -26,9 +26,9 @@ pub use keeper::{Keeper, KeeperNews, KeeperReporter, KeeperSettings, KeeperView,
 pub use mqtt::{Open, Rules};
 pub use node::Node;
 pub use peer::{
-    Duty, FUNCTION_NAME_MAX, LEASE, LOOK_MAX, NO_DUTY_FOR, NOTE_BYTES_MAX, Note, Nowhere, Peer, PeerEffects,
-    PeerWord, Put, PutError, TEXT_BYTES_MAX, WHY_BYTES_MAX, Where, WorkWord, function_name, function_text,
-    is_function_name,
+    Duty, FUNCTION_NAME_MAX, FUNCTIONS_MAX, LEASE, LOOK_MAX, NO_DUTY_FOR, NOTE_BYTES_MAX, Note, Nowhere,
+    Peer, PeerEffects, PeerWord, Put, PutError, TEXT_BYTES_MAX, WHY_BYTES_MAX, Where, WorkWord,
+    function_name, function_text, is_function_name,
 };
 pub use reporter::{Introduces, Keeps, KeepsNothing, KnowsEverybody, Reporter};
 pub use uplink::{

@@ -14,7 +14,9 @@ mod placing;
 mod words;
 
 use contract::{Location, Mutant, RingId, Span, Time};
-pub use duties::{Duty, FUNCTION_NAME_MAX, Nowhere, Where, function_name, function_text, is_function_name};
+pub use duties::{
+    Duty, FUNCTION_NAME_MAX, FUNCTIONS_MAX, Nowhere, Where, function_name, function_text, is_function_name,
+};
 pub use keeping::{LOOK_MAX, NOTE_BYTES_MAX, Note};
 use maps::{Region, Whole};
 use overlay::{Effects, Extent, Frame, Member, News, PeerId, Rings, Settings};
@@ -52,8 +54,8 @@ pub trait PeerEffects {
     fn answer(&mut self, request: u64, answer: Answer);
     /// Something new is kept that is as was wanted here.
     fn noted(&mut self, number: u64, note: &Note);
-    /// How much this peer has to do already, if it would run one more function that has to be there; `None`: it would not.
-    fn load(&self, at: Where) -> Option<u32>;
+    /// How much this peer has to do already, if it would run one more function that has to be there besides so many; `None`: it would not.
+    fn load(&self, at: Where, runs: usize) -> Option<u32>;
 }
 
 /// What is put for peers of other regions, at most.

@@ -84,8 +84,8 @@ impl PeerEffects for Writing<'_> {
         self.1.notes.push((number, note.clone()));
     }
 
-    fn load(&self, at: Where) -> Option<u32> {
-        self.1.may_run(at).then(|| u32::try_from(self.1.runs.len()).unwrap())
+    fn load(&self, at: Where, runs: usize) -> Option<u32> {
+        self.1.may_run(at).then(|| u32::try_from(runs).unwrap())
     }
 }
 
@@ -572,20 +572,52 @@ fn level(seed: u64) -> Wrong {
     }
     play.world.run_for(SETTLES);
     for number in 0..30 {
-        let of = play.world.random.choice(play.alive()).unwrap();
-        let name = format!("f{number}");
-        play.world.with(of, |host, now, out| {
-            let text = Some((Where::Anywhere, &b""[..]));
-            host.act(now, out, |peer, out| peer.keep_function(now, number, (&name, text), out)).unwrap();
-        });
+        play.say_of(number, true);
         play.world.run_for(Span::secs(2));
-        let runs: Vec<usize> = play.alive().into_iter().map(|of| play.disk(of).runs.len()).collect();
-        let (least, most) = (runs.iter().min().unwrap(), runs.iter().max().unwrap());
-        if most - least > 1 || runs.iter().sum::<usize>() as u64 != number + 1 {
-            play.wrong.push(("level", format!("after {number}, they run {runs:?}")));
-        }
+        play.check_level(number + 1);
+    }
+    // Who is told to end one does so at once.
+    for number in 0..30 {
+        play.say_of(number, false);
+    }
+    play.world.run_for(Span::secs(1));
+    play.check_level(0);
+    // Who is asked for several at once counts those that it was given meanwhile.
+    for number in 30..60 {
+        play.say_of(number, true);
+    }
+    play.world.run_for(Span::secs(3));
+    let (_, most) = play.runs();
+    if most > 16 {
+        play.wrong.push(("level", format!("of 30 that came at once one runs {most}")));
     }
     play.wrong
+}
+
+impl Play {
+    /// Some peer is asked to keep a function, or to remove it.
+    fn say_of(&mut self, number: u64, is_there: bool) {
+        let of = self.world.random.choice(self.alive()).unwrap();
+        let name = format!("f{number}");
+        self.world.with(of, |host, now, out| {
+            let text = is_there.then_some((Where::Anywhere, &b""[..]));
+            host.act(now, out, |peer, out| peer.keep_function(now, number, (&name, text), out)).unwrap();
+        });
+    }
+
+    /// How many functions the peers run that run the fewest and the most.
+    fn runs(&self) -> (usize, usize) {
+        let runs = || self.alive().into_iter().map(|of| self.disk(of).runs.len());
+        (runs().min().unwrap(), runs().max().unwrap())
+    }
+
+    fn check_level(&mut self, count: u64) {
+        let ((least, most), all) = (self.runs(), self.alive().into_iter().map(|of| self.disk(of).runs.len()));
+        let all: usize = all.sum();
+        if most - least > 1 || all as u64 != count {
+            self.wrong.push(("level", format!("of {count}, they run {least} to {most}, and {all} in all")));
+        }
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl PeerEffects for Writing<'_> {
 
     fn erase(&mut self, _id: ItemId) {}
 
-    fn load(&self, _at: Where) -> Option<u32> {
+    fn load(&self, _at: Where, _runs: usize) -> Option<u32> {
         None
     }
 

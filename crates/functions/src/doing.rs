@@ -122,8 +122,8 @@ impl<'a> Making<'a> {
         Time(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Runs one of its operators, and publishes what that says.
-    fn serve(&mut self, message: &Message, by: Option<Serves>) -> Result<(), String> {
+    /// Runs one of its operators, and publishes what that says. Returns whether it has said something.
+    fn serve(&mut self, message: &Message, by: Option<Serves>) -> Result<bool, String> {
         self.result.clear();
         let operator = match (&mut self.cheaper, by) {
             (Some((cheaper, _)), Some(Serves::Cheaper)) => cheaper,
@@ -136,7 +136,10 @@ impl<'a> Making<'a> {
         self.running.see(message, by, answer.clone().map_err(|fault| fault.to_string()));
         if answer == Ok(Answer::Result) {
             match self.outlet.publish(&self.result) {
-                Ok(()) => self.running.count(),
+                Ok(()) => {
+                    self.running.count();
+                    return Ok(true);
+                }
                 Err(error) => {
                     self.running.fail(None, error.to_string());
                     if is_refused(&error) {
@@ -145,7 +148,7 @@ impl<'a> Making<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -156,13 +159,14 @@ fn span(passed: Duration) -> Span {
 impl Doing for Making<'_> {
     fn take(&mut self, message: &Message, behind: usize) -> Result<(), String> {
         let began = self.now();
-        let Some((_, quality)) = &mut self.cheaper else { return self.serve(message, None) };
+        let Some((_, quality)) = &mut self.cheaper else { return self.serve(message, None).map(drop) };
         let by = quality.choose(began, span(message.arrived.elapsed()), behind);
-        self.serve(message, Some(by))?;
+        let has_said = self.serve(message, Some(by))?;
         let ended = self.now();
         if let Some((_, quality)) = &mut self.cheaper {
             quality.note(ended, by, ended.since(began));
-            self.running.count_served(span(message.arrived.elapsed()) > self.budget, quality.p99());
+            let is_late = has_said && span(message.arrived.elapsed()) > self.budget;
+            self.running.count_served(is_late, quality.p99());
         }
         Ok(())
     }

@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use verge::Client;
 
-/// Functions that one peer runs at once.
-const FUNCTIONS_MAX: usize = 256;
+/// How often it is tried again to begin something.
+const TRIES_EVERY: Duration = Duration::from_secs(2);
+/// How long it holds how busy the processors are.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 /// Makes a client of the brokers, which has this name. It does not wait for one of them.
 pub type Connect = dyn Fn(&str) -> Result<Client, String> + Send + Sync;
@@ -45,7 +48,7 @@ fn nobody(at: Where) -> String {
     format!("no peer of its region that runs functions (with `http` and brokers{role}) has room for it")
 }
 
-/// How many quarters of the processors' time were used in the last minute.
+/// The load of the last minute, in quarters of what there are of processors; four at most.
 fn busy() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -65,8 +68,12 @@ pub struct Runner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Those that nobody in the region would run.
     unplaced: Mutex<Vec<(Arc<str>, Where)>>,
-    /// Those that there is no room for, as the log has said.
-    beyond: Mutex<Vec<Arc<str>>>,
+    /// What it was told to run last.
+    duties: Mutex<Vec<Duty>>,
+    /// Since when something has not begun that should have.
+    lacks_thread: Mutex<Option<Instant>>,
+    /// How busy the processors were when that was looked at last.
+    busy: Mutex<Option<(Instant, u32)>>,
     begun: AtomicU64,
 }
 
@@ -83,7 +90,9 @@ impl Runner {
             running: Mutex::default(),
             threads: Mutex::default(),
             unplaced: Mutex::default(),
-            beyond: Mutex::default(),
+            duties: Mutex::default(),
+            lacks_thread: Mutex::default(),
+            busy: Mutex::default(),
             begun: AtomicU64::new(0),
         }
     }
@@ -94,6 +103,18 @@ impl Runner {
         for thread in std::mem::take(&mut *lock(&self.threads)) {
             // Its panic has been told.
             _ = thread.join();
+        }
+    }
+
+    fn busy(&self) -> u32 {
+        let mut known = lock(&self.busy);
+        match *known {
+            Some((at, busy)) if at.elapsed() < LOOKS_EVERY => busy,
+            _ => {
+                let busy = busy();
+                *known = Some((Instant::now(), busy));
+                busy
+            }
         }
     }
 
@@ -115,25 +136,10 @@ impl Runner {
             Err(error) => {
                 self.hosting.journal.warn(&format!("a function has no thread: {error}"));
                 running.have_no_thread(&error);
+                *lock(&self.lacks_thread) = Some(Instant::now());
                 false
             }
         }
-    }
-
-    /// There is no room for these; the log says so where that is new.
-    fn say_beyond(&self, beyond: &[Duty]) {
-        let names: Vec<Arc<str>> = beyond.iter().map(|duty| Arc::clone(&duty.name)).collect();
-        let mut said = lock(&self.beyond);
-        if *said != names && !names.is_empty() {
-            let first: Vec<&str> = names.iter().take(5).map(|name| &**name).collect();
-            self.hosting.journal.warn(&format!(
-                "this peer runs {FUNCTIONS_MAX} functions at once, and {} more not ({}{}); start more peers in its region",
-                names.len(),
-                first.join(", "),
-                if names.len() > first.len() { ", ..." } else { "" }
-            ));
-        }
-        *said = names;
     }
 }
 
@@ -143,18 +149,23 @@ impl Work for Runner {
         spec.map(|spec| spec.at).map_err(|error| error.to_string())
     }
 
-    fn load(&self, at: Where) -> Option<u32> {
+    fn load(&self, at: Where, runs: usize) -> Option<u32> {
         let own = self.hosting.at?;
-        let runs = lock(&self.running).len();
-        let may = (at == Where::Anywhere || at == own) && runs < FUNCTIONS_MAX;
-        may.then(|| busy() * BUSY + u32::try_from(runs).unwrap_or(u32::MAX))
+        let may = at == Where::Anywhere || at == own;
+        may.then(|| (self.busy() * BUSY).saturating_add(u32::try_from(runs).unwrap_or(u32::MAX)))
     }
 
-    fn assign(&self, mut duties: Vec<Duty>) {
+    fn try_again(&self) {
+        let lacks = lock(&self.lacks_thread).take_if(|since| since.elapsed() >= TRIES_EVERY);
+        if lacks.is_some() {
+            let duties = lock(&self.duties).clone();
+            self.assign(duties);
+        }
+    }
+
+    fn assign(&self, duties: Vec<Duty>) {
+        lock(&self.duties).clone_from(&duties);
         let mut running = lock(&self.running);
-        // What runs goes before what is new.
-        duties.sort_by_key(|duty| !running.contains_key(&duty.name));
-        self.say_beyond(&duties.split_off(duties.len().min(FUNCTIONS_MAX)));
         let is_same =
             |known: &Running, duty: &Duty| known.duty.name == duty.name && known.duty.version == duty.version;
         running.retain(|_, (known, runs)| {
@@ -172,7 +183,7 @@ impl Work for Runner {
             let (known, runs) =
                 running.entry(name).or_insert_with(|| (Arc::new(Running::new(duty, &self.hosting)), false));
             if !*runs && known.is_due(is_started) {
-                // Without a thread it is tried again at the next change.
+                // Without a thread it is tried again.
                 *runs = self.begin(known);
             }
         }

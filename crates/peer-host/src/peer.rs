@@ -349,6 +349,7 @@ impl Outside<'_> {
         if let Some(duties) = duties {
             work.assign(duties.into_iter().map(duty).collect());
         }
+        work.try_again();
         let unplaced: Vec<_> = peer.unplaced().map(|(name, at)| (Arc::clone(name), at)).collect();
         if self.unplaced != unplaced {
             self.unplaced.clone_from(&unplaced);
@@ -495,8 +496,8 @@ impl PeerEffects for Outside<'_> {
         self.line(number, &MeetingEvent::Stored { key, bytes, value, encoding });
     }
 
-    fn load(&self, at: Where) -> Option<u32> {
-        self.work.as_ref()?.load(at)
+    fn load(&self, at: Where, runs: usize) -> Option<u32> {
+        self.work.as_ref()?.load(at, runs)
     }
 
     fn tell(&mut self, news: &News) {

@@ -26,11 +26,14 @@ pub trait Work: Send + Sync {
     /// Why not, with the remedy.
     fn check(&self, text: &str) -> Result<Where, String>;
 
-    /// How much this peer has to do, if it would run one more function that has to be there; `None`: it would not.
-    fn load(&self, at: Where) -> Option<u32>;
+    /// How much this peer has to do, if it would run one more function that has to be there besides so many; `None`: it would not.
+    fn load(&self, at: Where, runs: usize) -> Option<u32>;
 
     /// What is to run from now on: what is not among these ends.
     fn assign(&self, duties: Vec<Duty>);
+
+    /// Tries again what could not begin. It is called often.
+    fn try_again(&self);
 
     /// Functions that this peer should find somebody for, who runs them, and cannot.
     fn have_unplaced(&self, unplaced: Vec<(Arc<str>, Where)>);

@@ -55,7 +55,7 @@ pub struct QualityReport {
     pub budget_ns: u64,
     /// Messages that the cheaper one has served.
     pub cheaper: u64,
-    /// Messages that were served after that time.
+    /// Results that were published after that time.
     pub late: u64,
     /// What 99 of 100 runs of the dearer one took at most, in nanoseconds, of those of the last minute.
     pub dearer_p99_ns: u64,

@@ -25,8 +25,8 @@ pub(super) const RUNS: &str = "=runs/";
 pub(super) const UNHEARD: u64 = u64::MAX;
 /// The longest name of a function.
 pub const FUNCTION_NAME_MAX: usize = 64;
-/// Functions that one peer is told to run, at most.
-const HIRED_MAX: usize = 1_024;
+/// Functions that one peer runs at once, at most.
+pub const FUNCTIONS_MAX: usize = 256;
 
 /// Where a function may run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -171,10 +171,8 @@ impl Peer {
     ) -> Result<(), PutError> {
         let here = self.rings.own().location;
         if function.is_none() && is_function_name(name) {
-            // What was said of one that has gone would hold for the next one of its name.
-            for prefix in [STARTS, RUNS] {
-                self.keep_for_function(now, UNHEARD, (prefix, name, here), (None, Span::FOREVER), out)?;
-            }
+            // A start of one that has gone would hold for the next one of its name.
+            self.keep_for_function(now, UNHEARD, (STARTS, name, here), (None, Span::FOREVER), out)?;
         }
         let value = function.map(|(at, text)| [&[at.byte()], text].concat().into());
         self.keep_for_function(now, request, (FUNCTIONS, name, here), (value, Span::FOREVER), out)
@@ -253,11 +251,11 @@ impl Peer {
         }
         match word {
             WorkWord::Asks { name, at } => {
-                let load = out.load(at).filter(|_| self.duties.hired.len() < HIRED_MAX);
+                let load = self.load(at, self.duties.hired.len(), out);
                 self.say(peer, PeerWord::Work(WorkWord::Offers { name, load }), out);
             }
             WorkWord::Offers { name, load } => self.hear_offer(now, from, (&name, load), out),
-            WorkWord::Lacks { name } => self.hear_lacks(now, from, &name),
+            WorkWord::Lacks { name } => self.hear_lacks(from, &name),
             WorkWord::Runs { name, version, at, is_started, text } => {
                 self.hear_runs(now, peer, (name, version, at, is_started), text, out);
             }
@@ -268,6 +266,11 @@ impl Peer {
                 }
             }
         }
+    }
+
+    /// How much this peer has to do, if it would run one more than so many.
+    fn load(&self, at: Where, runs: usize, out: &impl PeerEffects) -> Option<u32> {
+        if runs < FUNCTIONS_MAX { out.load(at, runs) } else { None }
     }
 
     /// The owner of its place says that this peer runs a function.
@@ -293,7 +296,9 @@ impl Peer {
                 return;
             }
         }
-        if self.duties.hired.len() >= HIRED_MAX || out.load(at).is_none() {
+        // One in place of another of its name needs no further room.
+        let others = self.duties.hired.len() - usize::from(self.duties.hired.contains_key(&name));
+        if self.load(at, others, out).is_none() {
             self.duties.has_changed |= self.duties.hired.remove(&name).is_some();
             return self.say(by, PeerWord::Work(WorkWord::Offers { name, load: None }), out);
         }

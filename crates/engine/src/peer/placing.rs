@@ -12,7 +12,7 @@ use super::keeping::{Own, Places};
 use super::words::WorkWord;
 use super::{Peer, PeerEffects, PeerWord};
 use contract::{Location, Mutant, RingId, Span, Time};
-use overlay::{Member, PeerId};
+use overlay::{Member, PeerId, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{ItemId, Ring, Version};
@@ -27,6 +27,8 @@ pub const LEASE: Span = Span::secs(10);
 const SETTLES: Span = Span::millis(300);
 /// How long those who are asked may take.
 const ANSWERS_WITHIN: Span = Span::millis(300);
+/// How long it is remembered who was chosen: longer than anybody's answer takes.
+const REMEMBERED_FOR: Span = Span::secs(1);
 /// How long a choice may take to be kept.
 const KEPT_WITHIN: Span = Span::secs(3);
 /// When it is asked again, where nobody would run it.
@@ -40,8 +42,9 @@ struct Owned {
     location: Location,
     at: Where,
     is_started: bool,
-    /// Who was chosen last.
+    /// Who was chosen last, and under which version of the word of it that is kept.
     runner: Option<RingId>,
+    said: Option<(Version, RingId)>,
     /// What that one was told last.
     told: Option<(PeerId, Version, bool)>,
 }
@@ -53,6 +56,7 @@ struct Vacancy {
     until: Time,
     waits: BTreeSet<RingId>,
     offers: BTreeMap<RingId, u32>,
+    since: Time,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,8 +74,11 @@ enum Stage {
 impl Vacancy {
     /// Members are asked a little later.
     fn settling(now: Time) -> Vacancy {
-        let (waits, offers) = (BTreeSet::new(), BTreeMap::new());
-        Vacancy { stage: Stage::Settles, until: now + SETTLES, waits, offers }
+        Vacancy::new(now, Stage::Settles, now + SETTLES, BTreeSet::new())
+    }
+
+    fn new(since: Time, stage: Stage, until: Time, waits: BTreeSet<RingId>) -> Vacancy {
+        Vacancy { stage, until, waits, offers: BTreeMap::new(), since }
     }
 }
 
@@ -83,7 +90,11 @@ pub(super) struct Placing {
     /// Before that it says nothing.
     from: Time,
     owned: BTreeMap<Arc<str>, Owned>,
+    /// The members when that was looked at last.
+    members: (Rank, u64),
     vacant: BTreeMap<Arc<str>, Vacancy>,
+    /// Who was chosen a short time ago, and when.
+    chosen: Vec<(Time, RingId)>,
     says_at: Time,
     /// When something is due.
     wakes: Time,
@@ -98,7 +109,9 @@ impl Placing {
             kept: Own::default(),
             from,
             owned: BTreeMap::new(),
+            members: <(Rank, u64)>::default(),
             vacant: BTreeMap::new(),
+            chosen: Vec::new(),
             says_at: from,
             wakes: from,
             unplaced: BTreeSet::new(),
@@ -158,15 +171,17 @@ impl Peer {
             let is_own = |id: &ItemId| places.owners(id.place).first() == Some(&own);
             let (mut started, mut runners) = (BTreeSet::new(), BTreeMap::new());
             for (id, key) in kept.iter().filter(|(id, _)| is_own(id)) {
-                if let Some(name) = key.strip_prefix(STARTS)
-                    && store.item(now, *id, through).is_some_and(|item| item.size.is_some())
-                {
+                let Some((version, _)) = store.version(now, *id) else { continue };
+                if let Some(name) = key.strip_prefix(STARTS) {
                     started.insert(name);
-                } else if let Some(name) = key.strip_prefix(RUNS)
-                    && let Some(item) = store.item(now, *id, through)
-                    && let Some(runner) = item.value.and_then(|value| <[u8; 20]>::try_from(&*value).ok())
-                {
-                    runners.insert(name, RingId::from_bytes(runner));
+                } else if let Some(name) = key.strip_prefix(RUNS) {
+                    // What is on disk is read once.
+                    let said = before.get(name).and_then(|known| known.said);
+                    let said = said.filter(|(known, _)| *known == version).or_else(|| {
+                        let value = store.item(now, *id, through)?.value?;
+                        Some((version, RingId::from_bytes(<[u8; 20]>::try_from(&*value).ok()?)))
+                    });
+                    runners.extend(said.map(|said| (name, said)));
                 }
             }
             for (id, key) in kept.iter().filter(|(id, _)| is_own(id)) {
@@ -175,7 +190,9 @@ impl Peer {
                 // A text may be long, and is read once.
                 let is_known = |version: Version| known.is_some_and(|known| known.version == version);
                 let Some((version, location)) = store.version(now, *id) else {
-                    removed.extend(known.map(|known| (Arc::<str>::from(name), known.clone())));
+                    // What is said of one that was removed would hold for the next one of its name.
+                    let runner = runners.get(name).map(|(_, runner)| *runner);
+                    removed.extend(runner.map(|runner| (Arc::<str>::from(name), runner)));
                     continue;
                 };
                 let at = match known.filter(|_| is_known(version)) {
@@ -184,22 +201,26 @@ impl Peer {
                 };
                 let Some(at) = at else { continue };
                 let (told, is_started) = (known.and_then(|known| known.told), started.contains(name));
-                let runner = runners.get(name).copied();
+                let said = runners.get(name).copied();
+                let runner = said.map(|(_, runner)| runner);
+                let id = *id;
                 owned.insert(
                     Arc::from(name),
-                    Owned { id: *id, version, location, at, is_started, runner, told },
+                    Owned { id, version, location, at, is_started, runner, said, told },
                 );
             }
         });
         self.placing.owned = owned;
-        for vacancy in self.placing.vacant.values_mut().filter(|vacancy| vacancy.stage == Stage::Nobody) {
+        let members = (self.rings.table().reign, self.rings.table().version);
+        if std::mem::replace(&mut self.placing.members, members) != members {
             // Somebody may have come who would.
-            vacancy.until = now;
+            let vacant = self.placing.vacant.values_mut();
+            vacant.filter(|vacancy| vacancy.stage == Stage::Nobody).for_each(|vacancy| vacancy.until = now);
         }
-        for (name, removed) in removed {
-            if let Some((runner, ..)) = removed.told {
-                self.say(runner.ring, PeerWord::Work(WorkWord::Ends { name }), out);
-            }
+        let here = self.rings.own().location;
+        for (name, runner) in removed {
+            _ = self.keep_for_function(now, UNHEARD, (RUNS, &name, here), (None, Span::FOREVER), out);
+            self.say(runner, PeerWord::Work(WorkWord::Ends { name }), out);
         }
     }
 
@@ -219,6 +240,10 @@ impl Peer {
         }
         let has_text = owned.told.is_some_and(|(told, version, _)| (told, version) == (life, owned.version));
         let text = if has_text { None } else { self.text_of(now, owned.id, out) };
+        if !has_text && text.is_none() {
+            // It cannot be read: perhaps in a second.
+            return;
+        }
         if let Some(owned) = self.placing.owned.get_mut(name) {
             owned.told = tells;
         }
@@ -271,27 +296,31 @@ impl Peer {
         for member in &waits {
             self.say(*member, PeerWord::Work(WorkWord::Asks { name: Arc::clone(name), at }), out);
         }
-        let vacancy =
-            Vacancy { stage: Stage::Asks, until: now + ANSWERS_WITHIN, waits, offers: BTreeMap::new() };
+        let vacancy = Vacancy::new(now, Stage::Asks, now + ANSWERS_WITHIN, waits);
         self.placing.vacant.insert(Arc::clone(name), vacancy);
     }
 
     /// Chooses who has the least to do: of several, the first from its place on.
     fn choose(&mut self, now: Time, name: &Arc<str>, out: &mut impl PeerEffects) {
+        self.placing.chosen.retain(|(at, _)| *at + REMEMBERED_FOR > now);
         let (Some(owned), Some(vacancy)) = (self.placing.owned.get(name), self.placing.vacant.get_mut(name))
         else {
             return;
         };
-        let offers = &vacancy.offers;
+        let (offers, chosen) = (&vacancy.offers, &self.placing.chosen);
         let offering = self.rings.table().from(owned.id.place).filter_map(|member| {
             let load = offers.get(&member.id.ring)?;
-            Some((*load, member.id.ring))
+            // What it was chosen for since it was asked it has not counted.
+            let since = |(at, whom): &&(Time, RingId)| *at >= vacancy.since && *whom == member.id.ring;
+            let given = u32::try_from(chosen.iter().filter(since).count()).unwrap_or(u32::MAX);
+            Some((load.saturating_add(given), member.id.ring))
         });
         let Some((_, chosen)) = offering.min_by_key(|(load, _)| *load) else {
             (vacancy.stage, vacancy.until) = (Stage::Nobody, now + ASKS_AGAIN);
             return;
         };
         (vacancy.stage, vacancy.until) = (Stage::Chosen, now + KEPT_WITHIN);
+        self.placing.chosen.push((now, chosen));
         let location = owned.location;
         let value = (Some(Arc::from(&chosen.to_bytes()[..])), Span::FOREVER);
         // A name that is no name has no place.
@@ -332,13 +361,12 @@ impl Peer {
         }
     }
 
-    /// Who runs a function has not got its text.
-    pub(super) fn hear_lacks(&mut self, now: Time, from: &Member, name: &str) {
+    /// Who runs a function has not got its text, and gets it with the next word.
+    pub(super) fn hear_lacks(&mut self, from: &Member, name: &str) {
         if let Some(owned) =
             self.placing.owned.get_mut(name).filter(|owned| owned.runner == Some(from.id.ring))
         {
             owned.told = None;
-            self.placing.wakes = now;
         }
     }
 }
