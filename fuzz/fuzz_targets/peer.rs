@@ -3,7 +3,7 @@
 #![no_main]
 
 use contract::{Location, RingId, Span, Time};
-use engine::{Note, Peer, PeerEffects, PeerWord};
+use engine::{Note, Peer, PeerEffects, PeerWord, Where};
 use libfuzzer_sys::fuzz_target;
 use overlay::{Extent, Member, News, PeerId, Settings};
 use rendezvous::{Kind, Meeting, Space, Topic};
@@ -47,6 +47,10 @@ impl PeerEffects for Deaf {
     fn answer(&mut self, _request: u64, _answer: Answer) {}
 
     fn noted(&mut self, _number: u64, _note: &Note) {}
+
+    fn load(&self, at: Where, runs: usize) -> Option<u32> {
+        (at != Where::Core).then(|| u32::try_from(runs).unwrap_or(u32::MAX))
+    }
 }
 
 fn again(word: &PeerWord) {
@@ -108,8 +112,9 @@ fuzz_target!(|steps: Vec<(u8, u8, Vec<u8>)>| {
             }
             10 => {
                 let name = String::from_utf8_lossy(&bytes);
-                let text = (who % 3 > 0).then(|| Arc::from(&bytes[..]));
-                _ = peer.keep_function(now, u64::from(who), (&name, text), &mut out);
+                let at = Where::from_byte(who % 3).unwrap_or_default();
+                let function = (who % 4 > 0).then_some((at, &bytes[..]));
+                _ = peer.keep_function(now, u64::from(who), (&name, function), &mut out);
                 _ = peer.look_for_functions(now, u64::from(who), usize::from(who), &mut out);
             }
             11 => _ = peer.take_duties(now, &mut out),
